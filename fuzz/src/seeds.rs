@@ -130,6 +130,18 @@ fn main() -> Result<()> {
     let lackey = "==1== banner\nI  04000870,3\n S 1ffeffe7e8,8\n L 1ffeffe7e0,8\n M 0042137c,4\n";
     put("lackey", "lackey".into(), lackey.as_bytes())?;
     put("open", "lackey".into(), lackey.as_bytes())?;
+    let perf = "app 1/2 1.5: mem-loads: 7f0000001000 6810 |OP LOAD|LVL L1 hit| 401000\n";
+    put("perf", "perf".into(), perf.as_bytes())?;
+    let load = [0x08, 1, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8, 0x40, 0, 0x50, 0x80, 0x40, 0x58, 0x80, 0x20];
+    put("gem5", "elastic".into(), &[&[0, load.len() as u8][..], &load].concat())?;
+    let packet = [0x08, 9, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8];
+    put("gem5", "packets".into(), &[&[1, packet.len() as u8][..], &packet].concat())?;
+    let entries = [(28u16, 2u16, 9u64), (47, 3, 0x038b48), (10, 3, 0x1000), (0, 8, 0x8000), (48, 2, 0x1003), (26, 0, 0)];
+    let drmemtrace: Vec<u8> = entries
+        .iter()
+        .flat_map(|(kind, size, value)| [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat())
+        .collect();
+    put("drmemtrace", "entries".into(), &drmemtrace)?;
     for (name, compression) in [("raw", Compression::None), ("gz", Compression::Gzip), ("xz", Compression::Xz)] {
         let path = Path::new(&folder).join(format!("champsim.{name}"));
         let mut writer = ChampSimWriter::new(fs::File::create(&path)?, compression)?;

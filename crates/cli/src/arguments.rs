@@ -428,8 +428,13 @@ pub struct TraceArguments {
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// Summarise a trace: format, records, instructions, pages, events, damage.
-    #[command(after_help = "Example:\n  ambulator trace info traces/mummer.amb")]
+    /// Summarise a trace: format, records, instructions, threads, pages, reuse, contiguity, events, damage.
+    ///
+    /// Read are Ambulator's traces, ChampSim's and CloudSuite's, Valgrind lackey's, DynamoRIO's drmemtrace (a file, or
+    /// a directory with a file for each thread), gem5's packet and elastic traces, and samples of `perf script`.
+    #[command(
+        after_help = "Examples:\n  ambulator trace info traces/mummer.amb\n  ambulator trace info drmemtrace.app.1234.5678.dir"
+    )]
     Info {
         /// The trace.
         file: PathBuf,
@@ -482,8 +487,8 @@ Examples:
 /// The width of a trace's addresses.
 #[derive(Args)]
 pub struct WidthArguments {
-    /// Bits of virtual addresses to keep, 32 to 57: for ChampSim's and lackey's formats, which do not state
-    /// their width.
+    /// Bits of virtual addresses to keep, 32 to 57: for the formats of other tools, which do not state their
+    /// width.
     #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(32..=57))]
     pub va_bits: u8,
 }

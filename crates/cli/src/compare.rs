@@ -44,7 +44,8 @@ struct Extent<'a> {
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Extent<'_>) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
     let requests::Jobs { mut jobs, machine, machine_preset, mut inputs } = requests::jobs(arguments, designs)?;
-    inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
+    let traces = requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name));
+    inputs.extend(traces.flat_map(|name| ambulator_trace::trace_files(std::path::Path::new(name))));
     inputs.extend(arguments.command.first());
     inputs.append(store::inputs(&arguments.store));
     // Without time there is no speed, and so no bound.

@@ -24,9 +24,10 @@ pub fn design_names(lists: &[String]) -> Vec<String> {
     lists.iter().flat_map(|list| split_names(list, ',', known, is_file)).map(str::to_owned).collect()
 }
 
-/// Whether a program's name is the path of a trace or of a workload.
+/// Whether a program's name is the path of a trace (a file, or a directory with a file for each thread) or of
+/// a workload.
 pub fn is_file(name: &str) -> bool {
-    Path::new(name).is_file()
+    Path::new(name).is_file() || Path::new(name).is_dir()
 }
 
 /// Checks that options which only `--live` has a use for are not given without it.

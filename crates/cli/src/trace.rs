@@ -162,6 +162,14 @@ const ROWS: &[Row<trace::TraceSummary>] = &[
         Some(format!("{} ({})", count(of.instructions as f64), count(of.region_instructions as f64)))
     }),
     Row("pages touched", &["touched_pages", "footprint"], |of| of_pages(of.touched_pages)),
+    Row("  as 2 MiB / 1 GiB pages", &["touched_2m", "touched_1g"], |of| {
+        Some(format!("{} / {}", of.touched_2m, of.touched_1g))
+    }),
+    Row("  reused within pages", &["reuse.within"], |of| {
+        let shares: Vec<_> = of.reuse.within.iter().map(|(_, share)| format!("{:.1}%", 100.0 * share)).collect();
+        let limits: Vec<_> = of.reuse.within.iter().map(|(pages, _)| pages.to_string()).collect();
+        Some(format!("{} ({})", shares.join(" / "), limits.join(" / ")))
+    }),
     Row("  prepared before", &["prepared_pages"], |of| of_pages(of.prepared_pages)),
     Row("threads (processes)", &["threads", "processes"], |of| with(of.threads, of.processes.to_string())),
     Row("largest address space", &["regularity.pages"], |of| {
@@ -172,6 +180,17 @@ const ROWS: &[Row<trace::TraceSummary>] = &[
     }),
     Row("  ranges (for 99%)", &["regularity.ranges", "regularity.ranges_for_99_percent"], |of| {
         with(of.regularity.ranges, of.regularity.ranges_for_99_percent.to_string())
+    }),
+    Row("physical addresses", &["physical.pages", "physical.moved"], |of| {
+        of.physical.as_ref().map(|of| format!("{} pages, {} moved", of.pages, of.moved))
+    }),
+    Row("  contiguous in both", &["physical.runs", "physical.runs_for_99_percent", "physical.longest_run"], |of| {
+        let physical = of.physical.as_ref()?;
+        let (runs, most, longest) = (physical.runs, physical.runs_for_99_percent, physical.longest_run);
+        Some(format!("{runs} runs ({most} for 99%), the longest of {longest} pages"))
+    }),
+    Row("  as huge pages lie", &["physical.huge_regions", "physical.regions"], |of| {
+        of.physical.as_ref().map(|of| format!("{} of {} regions of 2 MiB", of.huge_regions, of.regions))
     }),
     Row("events", &["events"], |of| {
         let events: Vec<_> = of.events.iter().map(|(name, n)| format!("{n} {name}")).collect();

@@ -177,7 +177,7 @@ impl Programs {
     /// Whether a request is for something whose contents cannot be known before it runs: a pipe or a device.
     pub fn is_stream(request: &ProgramRequest) -> bool {
         let known = ambulator_workloads::program(&request.name).is_some();
-        !known && Path::new(&request.name).metadata().is_ok_and(|there| !there.is_file())
+        !known && Path::new(&request.name).metadata().is_ok_and(|there| !there.is_file() && !there.is_dir())
     }
 
     /// How many streams there are on a machine: one for each core, or for each program that spreads its

@@ -299,7 +299,7 @@ fn request_of(
     seed: u64,
 ) -> Result<ProgramRequest, String> {
     let quick = program.quick.as_ref().filter(|_| size == Size::Quick);
-    let is_trace = ambulator_workloads::program(name).is_none() && std::path::Path::new(&*find_trace(name)).is_file();
+    let is_trace = ambulator_workloads::program(name).is_none() && std::path::Path::new(&*find_trace(name)).exists();
     let own = quick.or(program.footprint.as_ref());
     let footprint = own.or(figure.footprint.as_ref().filter(|_| !is_trace || name.ends_with(".toml")));
     // A trace has the footprint of its recording: 0 in the figure.

@@ -5,8 +5,8 @@ use ambulator_base::{Advice, Counters, MapKind, ProcessId, Protection, Random, R
 use ambulator_os::KernelCounters;
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs, fuzz_machine, spec};
 use ambulator_trace::{
-    TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open,
-    fuzz_trace,
+    TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_drmemtrace, fuzz_gem5, fuzz_header,
+    fuzz_lackey, fuzz_open, fuzz_perf, fuzz_trace,
 };
 
 const DATA: u64 = 0x10_0000_0000;
@@ -93,7 +93,8 @@ fn parsers_survive_random_bytes_and_mutated_files() {
     let file = trace();
     let lackey = b"I  04000870,3\n S 1ffeffe7e8,8\n L 1ffeffe7e0,8\n M 0042137c,4\n".to_vec();
     let (header, block) = (file[16..16 + u32_at(&file, 12)].to_vec(), block(&file));
-    for target in [fuzz_trace, fuzz_open, fuzz_champsim, fuzz_lackey, fuzz_header, fuzz_block] {
+    let foreign = [fuzz_open, fuzz_champsim, fuzz_lackey, fuzz_drmemtrace, fuzz_gem5, fuzz_perf];
+    for target in foreign.into_iter().chain([fuzz_trace, fuzz_header, fuzz_block]) {
         for seed in [&file, &lackey, &header, &block] {
             target(seed);
             for _ in 0..400 {

@@ -1,9 +1,12 @@
-//! ChampSim's traces: 64-byte `input_instr` records, raw or compressed, read and written.
+//! ChampSim's traces: 64-byte `input_instr` or 96-byte `cloudsuite_instr` records, raw or compressed.
 //!
 //! ```text
 //! u64 ip   u8 is_branch   u8 branch_taken   u8 destination_registers[2]   u8 source_registers[4]
 //! u64 destination_memory[2]   u64 source_memory[4]          (little-endian; 0 is none)
 //! ```
+//!
+//! The other kind has four destinations of each, six bytes of padding after the registers, and at the end two
+//! address-space identifiers and six more bytes of padding. The first identifier says the process.
 //!
 //! Source: `inc/trace_instruction.h` of ChampSim. The format leaves some points open; this reader decides:
 //!
@@ -18,62 +21,104 @@
 //! - An instruction with several accesses gives several records; later gaps are shorter by the surplus, so
 //!   that the instruction count stays right.
 //!
-//! In written traces a record is one instruction, preceded by as many instructions without operands as its
-//! gap says. Explicit fetches and VM events are omitted, because the format has none. Each load writes the
-//! next of a ring of registers, so a dependence survives if fewer than [`RING`] loads lie between.
+//! [`super::champsim_writer`] writes the format.
 
-use crate::RecordSink;
-use crate::compressed::{Compression, Finish, Unpacked, packing};
-use crate::implicit_maps::ImplicitMaps;
+use crate::compressed::Unpacked;
+use crate::open::TraceOptions;
+use crate::processes::Processes;
+use crate::registers::{Loads, Registers, distance, merge};
 use crate::width::Width;
-use crate::writer::cannot_write;
-use ambulator_base::{
-    Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
-};
-use std::io::Write;
+use ambulator_base::{Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
-/// Bytes of an instruction in the file.
+/// Bytes of an `input_instr`.
 pub const INSTRUCTION_BYTES: usize = 64;
+/// Bytes of the longest kind of instruction.
+const LONGEST: usize = 96;
 /// Assumed bytes of an access.
 pub const ACCESS_BYTES: u64 = 8;
 /// ChampSim's number of the stack pointer.
-const STACK_POINTER: u8 = 6;
+pub(crate) const STACK_POINTER: u8 = 6;
 /// ChampSim's number of the flags.
-const FLAGS: u8 = 25;
+pub(crate) const FLAGS: u8 = 25;
 /// ChampSim's number of the instruction pointer.
-const INSTRUCTION_POINTER: u8 = 26;
-/// Registers that written loads use round-robin: all but 0 (none) and ChampSim's three special ones.
-pub const RING: usize = 252;
+pub(crate) const INSTRUCTION_POINTER: u8 = 26;
+
+/// Where the fields of an instruction are.
+pub(crate) struct Layout {
+    bytes: usize,
+    destinations: std::ops::Range<usize>,
+    sources: std::ops::Range<usize>,
+    stores: &'static [usize],
+    loads: &'static [usize],
+    asid: Option<usize>,
+}
+
+/// `input_instr`.
+pub(crate) static INPUT: Layout = Layout {
+    bytes: INSTRUCTION_BYTES,
+    destinations: 10..12,
+    sources: 12..16,
+    stores: &[16, 24],
+    loads: &[32, 40, 48, 56],
+    asid: None,
+};
+
+/// `cloudsuite_instr`.
+static CLOUDSUITE: Layout = Layout {
+    bytes: LONGEST,
+    destinations: 10..14,
+    sources: 14..18,
+    stores: &[24, 32, 40, 48],
+    loads: &[56, 64, 72, 80],
+    asid: Some(88),
+};
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     super::format::u64_at(bytes, at)
 }
 
-/// Whether 64 bytes may be an instruction: flags are 0 or 1, only branches are taken, and the ip is set.
-fn is_instruction(bytes: &[u8]) -> bool {
-    let canonical = |address: u64| matches!(address >> 56, 0 | 1 | 0xff);
-    bytes[8] <= 1
-        && bytes[9] <= bytes[8]
-        && word(bytes, 0) != 0
-        && (0..7).all(|i| canonical(word(bytes, if i == 0 { 0 } else { 8 + i * 8 })))
+impl Layout {
+    /// Whether these bytes may be an instruction: flags are 0 or 1, only branches are taken, the ip is set,
+    /// and addresses are canonical.
+    fn is_instruction(&self, bytes: &[u8]) -> bool {
+        let canonical = |at: &usize| matches!(word(bytes, *at) >> 56, 0 | 1 | 0xff);
+        bytes[8] <= 1
+            && bytes[9] <= bytes[8]
+            && word(bytes, 0) != 0
+            && canonical(&0)
+            && self.stores.iter().chain(self.loads).all(canonical)
+    }
+
+    /// Whether a file that begins with `bytes` may be of this kind: the first instruction is one, and so are
+    /// three quarters of all. (One alone says little: the header of an ELF file passes for an instruction.
+    /// But a damaged one among many is to be reported with its place.)
+    fn plausible(&self, bytes: &[u8]) -> bool {
+        let are: Vec<bool> = bytes.chunks_exact(self.bytes).map(|bytes| self.is_instruction(bytes)).collect();
+        are.first() == Some(&true) && are.iter().filter(|is| **is).count() * 4 >= are.len() * 3
+    }
 }
 
-/// Whether a file that begins with `bytes` may be a trace: the first instruction is one, and so are three
-/// quarters of all. (One alone says little: the header of an ELF file passes for an instruction. But a
-/// damaged one among many is to be reported with its place.)
-pub(crate) fn plausible(bytes: &[u8]) -> bool {
-    let are: Vec<bool> = bytes.chunks_exact(INSTRUCTION_BYTES).map(is_instruction).collect();
-    are.first() == Some(&true) && are.iter().filter(|is| **is).count() * 4 >= are.len() * 3
+/// The kind of instructions in a trace that begins with `bytes`; `None` if it has neither. If both kinds are
+/// possible, it is the shorter one.
+pub(crate) fn layout(bytes: &[u8]) -> Option<&'static Layout> {
+    [&INPUT, &CLOUDSUITE].into_iter().find(|layout| layout.plausible(bytes))
+}
+
+/// Whether the instructions are CloudSuite's.
+pub(crate) fn is_cloudsuite(layout: &Layout) -> bool {
+    layout.asid.is_some()
 }
 
 /// A ChampSim trace as a stream.
 pub(crate) struct ChampSimReader {
     input: Unpacked,
     identity: ProgramIdentity,
-    maps: Option<ImplicitMaps>,
+    layout: &'static Layout,
+    processes: Processes,
+    /// The process that runs.
+    asid: u8,
     width: Width,
-    /// For each register the numbers (from 1) of the two latest loads that its value comes from.
-    producers: [[u64; 2]; 256],
+    registers: Registers,
     records: u64,
     gap: u64,
     debt: u64,
@@ -81,20 +126,21 @@ pub(crate) struct ChampSimReader {
     branch: Option<Record>,
 }
 
-fn merge(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
-    let (high, low) = if a[0] >= b[0] { (a, b) } else { (b, a) };
-    let second = if low[0] == high[0] { low[1] } else { low[0] };
-    [high[0], high[1].max(second)]
-}
-
 impl ChampSimReader {
-    pub(crate) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
+    pub(crate) fn new(
+        input: Unpacked,
+        identity: ProgramIdentity,
+        layout: &'static Layout,
+        options: &TraceOptions,
+    ) -> ChampSimReader {
         ChampSimReader {
             input,
             identity,
-            maps,
-            width: Width::new(va_bits),
-            producers: [[0; 2]; 256],
+            layout,
+            processes: Processes::new(options.implicit_maps.then_some(options.map_granularity)),
+            asid: 0,
+            width: Width::new(options.va_bits),
+            registers: Registers::default(),
             records: 0,
             gap: 0,
             debt: 0,
@@ -102,38 +148,35 @@ impl ChampSimReader {
         }
     }
 
-    fn emit(&mut self, record: Record, batch: &mut Batch) {
-        match &mut self.maps {
-            Some(maps) => maps.push(record, batch),
-            None => batch.records.push(record),
-        }
-    }
-
-    fn instruction(&mut self, bytes: &[u8; INSTRUCTION_BYTES], batch: &mut Batch) {
+    fn instruction(&mut self, bytes: &[u8; LONGEST], batch: &mut Batch) -> Result<(), String> {
+        let layout = self.layout;
         let ip = self.width.fit(word(bytes, 0));
+        let asid = layout.asid.map_or(0, |at| bytes[at]);
         if let Some(mut branch) = self.branch.take() {
-            branch.va = VirtAddr(ip);
-            self.emit(branch, batch);
+            branch.va = VirtAddr(if asid == self.asid { ip } else { 0 });
+            self.processes.push(branch, batch);
         }
+        if asid != self.asid {
+            // Registers are the process's own.
+            self.registers = Registers::default();
+            self.asid = asid;
+        }
+        self.processes.enter(u64::from(asid), 0, batch)?;
         let carried = |r: &&u8| !matches!(**r, 0 | STACK_POINTER | INSTRUCTION_POINTER);
-        let sources =
-            bytes[12..16].iter().filter(carried).fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]));
+        let sources = self.registers.read(bytes[layout.sources.clone()].iter().filter(carried).copied());
         let before = self.records;
         let mut value = sources;
         let is_branch = bytes[8] != 0;
         // Loads come before stores, as in an instruction that changes memory.
-        for (at, kind) in [32, 40, 48, 56]
-            .map(|at| (at, RecordKind::Load))
-            .into_iter()
-            .chain([(16, RecordKind::Store), (24, RecordKind::Store)])
-        {
+        let loads = layout.loads.iter().map(|at| (*at, RecordKind::Load));
+        for (at, kind) in loads.chain(layout.stores.iter().map(|at| (*at, RecordKind::Store))) {
             // 0 means no access; an address that truncates to 0 still is one.
             let address = word(bytes, at);
             if address != 0 {
                 let va = self.width.fit(address);
                 let size = ACCESS_BYTES.min(LINE_BYTES - va % LINE_BYTES) as u8;
                 let record = self.record(ip, va, size, kind, sources, before);
-                self.emit(record, batch);
+                self.processes.push(record, batch);
                 if kind == RecordKind::Load {
                     value = merge(value, [self.records, 0]);
                 }
@@ -146,20 +189,21 @@ impl ChampSimReader {
             if taken {
                 self.branch = Some(record);
             } else {
-                self.emit(record, batch);
+                self.processes.push(record, batch);
             }
         }
-        for register in bytes[10..12].iter().filter(carried) {
-            self.producers[usize::from(*register)] = value;
+        for register in bytes[layout.destinations.clone()].iter().filter(carried) {
+            self.registers.write(*register, value);
         }
         if self.records == before {
             self.gap += 1;
         } else {
             self.debt += self.records - before - 1;
         }
+        Ok(())
     }
 
-    fn record(&mut self, pc: u64, va: u64, size: u8, kind: RecordKind, producers: [u64; 2], before: u64) -> Record {
+    fn record(&mut self, pc: u64, va: u64, size: u8, kind: RecordKind, producers: Loads, before: u64) -> Record {
         self.records += 1;
         let mut gap = 0;
         if self.records == before + 1 {
@@ -168,16 +212,12 @@ impl ChampSimReader {
             self.debt -= paid;
             self.gap = 0;
         }
-        let distance = |producer: u64| match producer {
-            0 => 0,
-            p => u16::try_from(self.records - p).unwrap_or(0),
-        };
         Record {
             pc: VirtAddr(pc),
             va: VirtAddr(va),
             gap: u32::try_from(gap).unwrap_or(u32::MAX),
-            dep1: distance(producers[0]),
-            dep2: distance(producers[1]),
+            dep1: distance(self.records, producers[0]),
+            dep2: distance(self.records, producers[1]),
             size,
             kind,
         }
@@ -193,135 +233,43 @@ impl RecordSource for ChampSimReader {
         batch.clear();
         while batch.records.len() < Batch::TARGET_RECORDS {
             let offset = self.input.offset;
-            let bytes = self.input.peek(INSTRUCTION_BYTES).map_err(SourceError::new)?;
-            let Some(bytes) = bytes.first_chunk::<INSTRUCTION_BYTES>() else {
-                let left = bytes.len();
+            let length = self.layout.bytes;
+            let found = self.input.peek(length).map_err(SourceError::new)?;
+            if found.len() < length {
+                let left = found.len();
                 if left > 0 {
                     return Err(SourceError::new(format!(
                         "{}: the ChampSim trace is cut short: {left} bytes at byte {offset}, where an instruction has \
-                         {INSTRUCTION_BYTES}",
+                         {length}",
                         self.input.name()
                     )));
                 }
                 if let Some(branch) = self.branch.take() {
-                    self.emit(branch, batch);
+                    self.processes.push(branch, batch);
                 }
                 break;
-            };
-            let bytes = *bytes;
+            }
+            let mut bytes = [0; LONGEST];
+            bytes[..length].copy_from_slice(&found[..length]);
             if bytes[8] > 1 || bytes[9] > 1 {
                 return Err(SourceError::new(format!(
                     "{}: instruction {} at byte {offset} is not a ChampSim instruction: is_branch \
                      is {} and branch_taken {}, where \
                      both are 0 or 1; is it another kind of trace, or damaged?",
                     self.input.name(),
-                    offset / INSTRUCTION_BYTES as u64,
+                    offset / length as u64,
                     bytes[8],
                     bytes[9]
                 )));
             }
-            self.input.consume(INSTRUCTION_BYTES);
-            self.instruction(&bytes, batch);
+            self.input.consume(length);
+            self.instruction(&bytes, batch)
+                .map_err(|what| SourceError::new(format!("{}: {what}", self.input.name())))?;
         }
         Ok(!batch.is_empty())
     }
 
     fn notes(&self) -> Vec<String> {
         self.width.notes(self.input.name())
-    }
-}
-
-/// Writes a ChampSim trace.
-pub struct ChampSimWriter {
-    out: Box<dyn Finish>,
-    /// Which of the ring's registers each of the last records wrote, by record number modulo the length.
-    written: Vec<u8>,
-    ring: [u8; RING],
-    /// The record (numbered from 1) whose value each register of the ring holds.
-    owners: [u64; RING],
-    records: u64,
-    loads: usize,
-    /// Instructions still to be written for explicit fetches, which the format does not have.
-    gap: u64,
-    /// VM events and explicit fetches that were omitted.
-    pub left_out: u64,
-}
-
-impl ChampSimWriter {
-    /// Starts a trace.
-    ///
-    /// # Errors
-    /// The compressor cannot be set up.
-    pub fn new<W: Write + 'static>(out: W, compression: Compression) -> Result<ChampSimWriter, SourceError> {
-        let mut ring = [0; RING];
-        let usable = (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
-        ring.iter_mut().zip(usable).for_each(|(slot, register)| *slot = register);
-        Ok(ChampSimWriter {
-            out: packing(out, compression).map_err(cannot_write)?,
-            written: vec![0; 1 << 16],
-            ring,
-            owners: [0; RING],
-            records: 0,
-            loads: 0,
-            gap: 0,
-            left_out: 0,
-        })
-    }
-
-    /// The register that the load `distance` records back wrote, if it still holds that load's value.
-    fn source(&self, distance: u16) -> u8 {
-        let Some(producer) = self.records.checked_sub(u64::from(distance)).filter(|_| distance > 0) else {
-            return 0;
-        };
-        let place = usize::from(self.written[producer as usize % self.written.len()]);
-        if self.owners[place] == producer + 1 { self.ring[place] } else { 0 }
-    }
-}
-
-impl RecordSink for ChampSimWriter {
-    fn push(&mut self, record: &Record) -> Result<(), SourceError> {
-        let mut instruction = [0; INSTRUCTION_BYTES];
-        self.gap += u64::from(record.gap);
-        if record.kind == RecordKind::Fetch {
-            self.records += 1;
-            self.left_out += 1;
-            return Ok(());
-        }
-        for left in (1..=std::mem::take(&mut self.gap)).rev() {
-            let mut filler = [0; INSTRUCTION_BYTES];
-            let ip = record.pc.0.saturating_sub(4 * left.min(16)).max(1);
-            filler[..8].copy_from_slice(&ip.to_le_bytes());
-            self.out.write_all(&filler).map_err(cannot_write)?;
-        }
-        instruction[..8].copy_from_slice(&record.pc.0.max(1).to_le_bytes());
-        instruction[12] = self.source(record.dep1);
-        instruction[13] = self.source(record.dep2);
-        match record.kind {
-            RecordKind::Load => {
-                let (slot, place) = (self.records as usize % self.written.len(), self.loads % RING);
-                self.loads += 1;
-                self.written[slot] = place as u8;
-                self.owners[place] = self.records + 1;
-                instruction[10] = self.ring[place];
-                instruction[32..40].copy_from_slice(&record.va.0.to_le_bytes());
-            }
-            RecordKind::Store => instruction[16..24].copy_from_slice(&record.va.0.to_le_bytes()),
-            _ => {
-                instruction[8] = 1;
-                instruction[9] = u8::from(record.kind == RecordKind::BranchTaken);
-                instruction[11] = INSTRUCTION_POINTER;
-            }
-        }
-        self.records += 1;
-        self.out.write_all(&instruction).map_err(cannot_write)
-    }
-
-    fn event(&mut self, _event: VmEvent) -> Result<(), SourceError> {
-        self.left_out += 1;
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SourceError> {
-        self.out.finish().map_err(cannot_write)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::format;
 use crate::open::TraceFormat;
+use crate::zip_stream::ZipStream;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -21,9 +22,28 @@ pub enum Compression {
     Xz,
     /// zstd.
     Zstd,
+    /// lz4 frames. Only read.
+    Lz4,
+    /// Framed snappy. Only read.
+    Snappy,
+    /// The members of a zip archive, one after another. Only read.
+    Zip,
 }
 
 impl Compression {
+    /// Its name; `None` without compression.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Compression::None => return None,
+            Compression::Gzip => "gzip",
+            Compression::Xz => "xz",
+            Compression::Zstd => "zstd",
+            Compression::Lz4 => "lz4",
+            Compression::Snappy => "snappy",
+            Compression::Zip => "zip",
+        })
+    }
+
     /// The compression of a file that begins with `bytes`.
     pub fn of(bytes: &[u8]) -> Compression {
         if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -32,6 +52,12 @@ impl Compression {
             Compression::Xz
         } else if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
             Compression::Zstd
+        } else if bytes.starts_with(&[0x04, 0x22, 0x4d, 0x18]) {
+            Compression::Lz4
+        } else if bytes.starts_with(&[0xff, 6, 0, 0, b's', b'N']) {
+            Compression::Snappy
+        } else if bytes.starts_with(b"PK\x03\x04") {
+            Compression::Zip
         } else {
             Compression::None
         }
@@ -140,6 +166,9 @@ impl Unpacked {
                 });
                 Box::new(decoder.map_err(|e| format!("{name}: cannot be decompressed: {e}"))?)
             }
+            Compression::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(source)),
+            Compression::Snappy => Box::new(snap::read::FrameDecoder::new(source)),
+            Compression::Zip => Box::new(ZipStream::new(source)),
         };
         Ok(Unpacked {
             name: name.to_owned(),
@@ -211,6 +240,9 @@ pub(crate) fn packing<W: io::Write + 'static>(out: W, compression: Compression) 
         Compression::Gzip => Box::new(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
         Compression::Xz => Box::new(liblzma::write::XzEncoder::new(out, 6)),
         Compression::Zstd => Box::new(zstd::stream::Encoder::new(out, 9)?),
+        Compression::Lz4 | Compression::Snappy | Compression::Zip => {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this compression is only read"));
+        }
     })
 }
 

@@ -1,11 +1,11 @@
 //! Converts a trace file to another format, compression or range.
 
 use crate::RecordSink;
-use crate::champsim::ChampSimWriter;
+use crate::champsim_writer::ChampSimWriter;
 use crate::compressed::Compression;
 use crate::first_touch::FirstTouches;
 use crate::format::TraceHeader;
-use crate::open::{TraceFormat, TraceOptions, open_trace};
+use crate::open::{TraceFormat, TraceOptions, open_trace, trace_files};
 use crate::writer::{TraceWriter, TraceWriterSpec};
 use ambulator_base::{Batch, InputFiles, OutputFile, Record, SourceError, VmEvent};
 use std::cell::Cell;
@@ -118,8 +118,11 @@ impl Counted {
 /// ([`Compression::of_name`]), both are the same file, the output format is read-only here, or the conversion
 /// was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
-    if conversion.format == TraceFormat::Lackey {
-        return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
+    if !matches!(conversion.format, TraceFormat::Ambulator | TraceFormat::ChampSim) {
+        return Err(SourceError::new(format!(
+            "traces are written as ambulator or champsim; {} is only read",
+            conversion.format
+        )));
     }
     if conversion.range.is_empty() {
         return Err(SourceError::new(format!(
@@ -130,7 +133,7 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
     Compression::of_name(to, conversion.format).map_err(SourceError::new)?;
     let cannot = |e| SourceError::new(format!("the trace cannot be written: {e}"));
     let mut source = open_trace(from, &conversion.reader)?;
-    let output = OutputFile::prepare_beside(to, &InputFiles::from_iter([from])).map_err(cannot)?;
+    let output = OutputFile::prepare_beside(to, &InputFiles::from_iter(trace_files(from))).map_err(cannot)?;
     let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
     let bytes = Rc::new(Cell::new(0));
     let file = CountedBytes { out: output.open_unless(&conversion.stop).map_err(cannot)?, bytes: Rc::clone(&bytes) };

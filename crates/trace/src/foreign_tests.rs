@@ -99,6 +99,50 @@ fn champsim_instructions_become_records() {
 }
 
 #[test]
+fn cloudsuite_instructions_are_of_processes() {
+    let scratch = Scratch::new();
+    let instruction = |ip: u64, asid: u8, branch: bool, store: u64, load: u64, to: u8, from: u8| {
+        let mut bytes = [0; 96];
+        bytes[..8].copy_from_slice(&ip.to_le_bytes());
+        (bytes[8], bytes[9], bytes[13], bytes[17]) = (u8::from(branch), u8::from(branch), to, from);
+        bytes[48..56].copy_from_slice(&store.to_le_bytes());
+        bytes[80..88].copy_from_slice(&load.to_le_bytes());
+        (bytes[88], bytes[89]) = (asid, asid);
+        bytes
+    };
+    let bytes = [
+        instruction(0x1000, 3, false, 0, 0x8000, 1, 0),
+        instruction(0x1004, 3, false, 0x9000, 0xa000, 0, 1),
+        instruction(0x1008, 5, false, 0, 0x8000, 2, 1),
+        instruction(0x1010, 5, true, 0, 0, 26, 2),
+        instruction(0x2000, 3, false, 0, 0xb000, 0, 1),
+    ]
+    .concat();
+    let path = scratch.file("c.trace", &bytes);
+    let all = read(&path, &plain()).unwrap();
+    use RecordKind::*;
+    let found: Vec<_> = all.records.iter().map(|r| (r.pc.0, r.va.0, r.dep1, r.kind)).collect();
+    assert_eq!(
+        found,
+        [
+            (0x1000, 0x8000, 0, Load),
+            (0x1004, 0xa000, 1, Load),
+            (0x1004, 0x9000, 2, Store),
+            (0x1008, 0x8000, 0, Load),   // another process's registers
+            (0x1010, 0, 1, BranchTaken), // where it goes is not known: another process comes next
+            (0x2000, 0xb000, 0, Load),
+        ]
+    );
+    let switch = |process| VmEvent::Switch { process: ProcessId(process), thread: 0 };
+    assert_eq!(all.events, [(3, VmEvent::Fork { child: ProcessId(1) }), (3, switch(1)), (5, switch(0))]);
+    let summary = info(&path, &TraceOptions::default()).unwrap();
+    assert_eq!((summary.format, summary.processes, summary.outside_mappings), (TraceFormat::CloudSuite, 2, 0));
+    assert!(
+        error(&scratch.file("cut.trace", &bytes[..200])).contains("8 bytes at byte 192, where an instruction has 96")
+    );
+}
+
+#[test]
 fn compression_is_recognised_by_contents() {
     let scratch = Scratch::new();
     let (bytes, records) = champsim_sample();
@@ -207,7 +251,7 @@ fn the_captured_trace_is_whole() {
 fn files_that_are_not_traces_are_refused_with_a_reason() {
     let scratch = Scratch::new();
     assert!(error(&scratch.0.path().join("missing.amb")).contains("cannot be opened"));
-    assert!(error(scratch.0.path()).contains("is a directory"));
+    assert!(error(scratch.0.path()).contains("is a directory without files of a drmemtrace trace"));
     assert!(error(&scratch.file("empty", b"")).contains("is empty"));
     assert!(
         error(&scratch.file("elf", b"\x7fELF\x02\x01\x01 and so on")).contains("begins with the bytes 7f 45 4c 46")
@@ -361,23 +405,31 @@ fn a_full_disk_is_reported() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn no_bytes_panic_or_hang(bytes in prop::collection::vec(any::<u8>(), 0..600), pick in 0usize..6) {
-        let prefix: &[u8] = [b"".as_slice(), b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"AMBTRACE\x01\0\0\0", b"I  1,1\n"][pick];
+    fn no_bytes_panic_or_hang(bytes in prop::collection::vec(any::<u8>(), 0..600), pick in 0usize..9) {
+        let prefix: &[u8] = [b"".as_slice(), b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"AMBTRACE\x01\0\0\0", b"I  1,1\n", b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\xff\x06\0\0sNaPpY"][pick];
         let bytes = [prefix, &bytes].concat();
         fuzz_trace(&bytes);
         fuzz_open(&bytes);
         fuzz_champsim(&bytes);
         fuzz_lackey(&bytes);
+        fuzz_drmemtrace(&bytes);
+        fuzz_gem5(&bytes);
+        fuzz_perf(&bytes);
     }
 
     #[test]
-    fn mutated_traces_of_other_formats_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), which in 0usize..4) {
+    fn mutated_traces_of_other_formats_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), which in 0usize..8) {
         let (champsim, _) = champsim_sample();
         let text = b"I  00001000,3\n L 1ffeffe7e0,8\nI  00001007,2\n M 00008000,4\n".to_vec();
+        let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamorio");
         let mut bytes = match which {
             0 => champsim,
             1 => text,
             2 => zstd::bulk::compress(&champsim, 3).unwrap(),
+            3 => std::fs::read(real.join("drmemtrace.allasm_x86_64.trace.zip")).unwrap(),
+            4 => std::fs::read(real.join("drmemtrace.small.x64.trace")).unwrap(),
+            5 => b"gem5\x06\x18\x05 \xc0\x01\x08\x01\x10\x01\x18\x80\x80\x01 \x08".to_vec(),
+            6 => b"app 1/1 1.000: mem-loads: 7f0000001000 1 |OP LOAD| 401000\napp 1/2 1.1: s: 12 34567\n".to_vec(),
             _ => zstd::bulk::compress(&text, 3).unwrap(),
         };
         let at = at.index(bytes.len());

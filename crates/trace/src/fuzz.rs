@@ -71,7 +71,7 @@ pub fn fuzz_header(bytes: &[u8]) {
 
 /// The foreign formats, recognised and decompressed as a file would be.
 pub fn fuzz_open(bytes: &[u8]) {
-    let opened = foreign(Cursor::new(bytes.to_vec()), Path::new("fuzz"), "fuzz", 0, &TraceOptions::default());
+    let opened = foreign(Cursor::new(bytes.to_vec()), Path::new("fuzz"), "fuzz", (0, 0), &TraceOptions::default());
     if let Ok(Opened::Foreign { mut source, .. }) = opened {
         drain(&mut *source);
     }
@@ -88,6 +88,38 @@ pub fn fuzz_champsim(bytes: &[u8]) {
 /// Lackey: the bytes after a valid line.
 pub fn fuzz_lackey(bytes: &[u8]) {
     let mut file = b"I  04000870,3\n".to_vec();
+    file.extend_from_slice(bytes);
+    fuzz_open(&file);
+}
+
+/// drmemtrace: the bytes after a valid header.
+pub fn fuzz_drmemtrace(bytes: &[u8]) {
+    let mut file = Vec::new();
+    for (kind, size, value) in
+        [(25u16, 0u16, 6u64), (28, 12, 6), (28, 9, 0x240), (22, 8, 1), (24, 8, 1), (28, 18, 4096)]
+    {
+        file.extend(kind.to_le_bytes());
+        file.extend(size.to_le_bytes());
+        file.extend(value.to_le_bytes());
+    }
+    file.extend_from_slice(bytes);
+    fuzz_open(&file);
+}
+
+/// gem5: the bytes after a valid header; the first says whether of packets or of an elastic trace.
+pub fn fuzz_gem5(bytes: &[u8]) {
+    let mut file = b"gem5".to_vec();
+    match bytes.first() {
+        Some(which) if which % 2 == 0 => file.extend([5, 0x18, 5, 0x20, 0xc0, 1]),
+        _ => file.extend([2, 0x18, 5]),
+    }
+    file.extend_from_slice(bytes.get(1..).unwrap_or_default());
+    fuzz_open(&file);
+}
+
+/// The text of `perf script`: the bytes after a valid line.
+pub fn fuzz_perf(bytes: &[u8]) {
+    let mut file = b"app 1/1 1.000: mem-loads: 7f00 400000\n".to_vec();
     file.extend_from_slice(bytes);
     fuzz_open(&file);
 }

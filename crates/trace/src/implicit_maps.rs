@@ -27,6 +27,21 @@ impl ImplicitMaps {
         ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
     }
 
+    /// The mapped ranges in ascending order: first address and bytes.
+    pub fn ranges(&self) -> Vec<(VirtAddr, u64)> {
+        let mut regions: Vec<u64> = self.mapped.iter().copied().collect();
+        regions.sort_unstable();
+        let mut ranges: Vec<(VirtAddr, u64)> = Vec::new();
+        for region in regions {
+            let start = region << self.shift;
+            match ranges.last_mut() {
+                Some((first, len)) if first.0 + *len == start => *len += 1 << self.shift,
+                _ => ranges.push((VirtAddr(start), 1 << self.shift)),
+            }
+        }
+        ranges
+    }
+
     /// Appends the mappings that `record` needs to `batch`, then the record.
     #[inline]
     pub fn push(&mut self, record: Record, batch: &mut Batch) {

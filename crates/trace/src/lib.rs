@@ -2,21 +2,29 @@
 
 mod block;
 mod champsim;
+mod champsim_writer;
 mod compressed;
 mod convert;
 mod decode;
+mod drmemtrace;
 mod encode;
 mod event_codec;
 mod first_touch;
 pub mod format;
 mod fuzz;
 mod fuzz_wire;
+mod gem5;
 mod implicit_maps;
 mod lackey;
 mod mappings;
 mod open;
+mod perf;
+mod physical;
+mod processes;
 mod reader;
+mod registers;
 pub mod regularity;
+mod reuse;
 mod selection;
 mod summary;
 mod unchanged;
@@ -24,17 +32,24 @@ mod varint;
 mod width;
 pub mod wire;
 mod writer;
+pub mod x86;
+mod zip_stream;
 
-pub use champsim::ChampSimWriter;
+pub use champsim_writer::ChampSimWriter;
 pub use compressed::Compression;
 pub use convert::{Conversion, ConversionReport, convert};
 pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
-pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, fuzz_trace, sealed_block};
+pub use fuzz::{
+    fuzz_block, fuzz_champsim, fuzz_drmemtrace, fuzz_gem5, fuzz_header, fuzz_lackey, fuzz_open, fuzz_perf, fuzz_trace,
+    sealed_block,
+};
 pub use fuzz_wire::fuzz_wire;
 pub use implicit_maps::ImplicitMaps;
-pub use open::{TraceFormat, TraceOptions, open_trace, trace_index};
+pub use open::{TraceFormat, TraceOptions, open_trace, trace_files, trace_index};
+pub use physical::PhysicalReport;
 pub use reader::{IndexSummary, TraceInfo, TraceReader};
+pub use reuse::ReuseReport;
 pub use summary::{Head, HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec, Truncate};
 

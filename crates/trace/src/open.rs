@@ -2,8 +2,12 @@
 
 use crate::champsim::{self, ChampSimReader};
 use crate::compressed::{self, Compression, Unpacked};
+use crate::drmemtrace::{self, DrMemTrace};
+use crate::gem5::{self, Contents, Gem5Reader};
 use crate::implicit_maps::ImplicitMaps;
 use crate::lackey::{self, LackeyReader};
+use crate::perf::{self, PerfReader};
+use crate::physical::PhysicalReport;
 use crate::reader::{TraceInfo, TraceReader};
 use crate::selection::{Selected, Selection};
 use crate::unchanged::Unchanged;
@@ -12,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A trace file's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +28,16 @@ pub enum TraceFormat {
     ChampSim,
     /// Valgrind lackey's text.
     Lackey,
+    /// ChampSim's 96-byte instructions of CloudSuite.
+    CloudSuite,
+    /// Packets of a memory port of gem5.
+    Gem5Packets,
+    /// The data file of an elastic trace of gem5.
+    Gem5Elastic,
+    /// Samples of memory accesses, printed by `perf script`.
+    PerfScript,
+    /// DynamoRIO's drmemtrace: a file, or a directory with a file for each thread.
+    DrMemTrace,
 }
 
 impl std::fmt::Display for TraceFormat {
@@ -32,6 +46,11 @@ impl std::fmt::Display for TraceFormat {
             TraceFormat::Ambulator => "ambulator",
             TraceFormat::ChampSim => "champsim",
             TraceFormat::Lackey => "lackey",
+            TraceFormat::CloudSuite => "cloudsuite",
+            TraceFormat::Gem5Packets => "gem5-packets",
+            TraceFormat::Gem5Elastic => "gem5-elastic",
+            TraceFormat::PerfScript => "perf-script",
+            TraceFormat::DrMemTrace => "drmemtrace",
         })
     }
 }
@@ -40,7 +59,7 @@ impl std::fmt::Display for TraceFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceOptions {
-    /// Synthesise mappings for formats that have none (ChampSim, lackey): the aligned region around an access
+    /// Synthesise mappings for formats that have none (all but our own): the aligned region around an access
     /// is mapped just before its first touch.
     #[schemars(extend("x-unit" = "flag"))]
     pub implicit_maps: bool,
@@ -133,10 +152,26 @@ impl TraceOptions {
     }
 }
 
+/// A stream in a foreign format, which may know more than records and events say.
+pub(crate) trait ForeignSource: RecordSource {
+    /// Where its pages were in physical memory, as far as it has been read.
+    fn physical(&self) -> Option<PhysicalReport> {
+        None
+    }
+
+    /// What a summary should say of it beside its notes.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl ForeignSource for LackeyReader {}
+impl ForeignSource for ChampSimReader {}
+
 /// An open trace of a known format, not yet erased to a `RecordSource`.
 pub(crate) enum Opened {
     Ours(Box<TraceReader<File>>),
-    Foreign { format: TraceFormat, compression: Compression, source: Box<dyn RecordSource> },
+    Foreign { format: TraceFormat, compression: Compression, bytes: u64, source: Box<dyn ForeignSource> },
 }
 
 /// Opens a trace file, recognising its format by its contents.
@@ -147,6 +182,13 @@ pub(crate) enum Opened {
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     let source: Box<dyn RecordSource> = match open(path, options)? {
         Opened::Ours(reader) => reader,
+        Opened::Foreign { format: TraceFormat::PerfScript, .. } => {
+            return Err(SourceError::new(format!(
+                "{}: holds samples of perf, which are no stream of accesses: `ambulator trace info` shows their pages; to \
+                 simulate the program, record it with `ambulator capture`",
+                path.display()
+            )));
+        }
         Opened::Foreign { source, .. } => source,
     };
     let selection = Selection { skip: options.skip, every: options.sample_every, window: options.sample_window };
@@ -154,6 +196,12 @@ pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordS
         true => source,
         false => Box::new(Selected::new(source, path.display().to_string(), selection)),
     })
+}
+
+/// The files that are read of a trace: itself, or the files of a directory.
+pub fn trace_files(path: &Path) -> Vec<PathBuf> {
+    let inner = if path.is_dir() { drmemtrace::files_of(path).unwrap_or_default() } else { Vec::new() };
+    std::iter::once(path.to_path_buf()).chain(inner).collect()
 }
 
 /// What the header and the index of an Ambulator trace say, without reading its records; `None` for other
@@ -181,7 +229,10 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
     }
     let kind = std::fs::metadata(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
     if kind.is_dir() {
-        return Err(fail("is a directory; a trace is a file".into()));
+        let identity = identity(directory_name(path), TraceFormat::DrMemTrace, 0, options);
+        let (source, compression, bytes) = drmemtrace::open_directory(path, identity, options)?;
+        let format = TraceFormat::DrMemTrace;
+        return Ok(Opened::Foreign { format, compression, bytes, source: Box::new(source) });
     }
     if !kind.is_file() {
         return Err(fail("is not a regular file; traces are read from files on disk, so write it to one first".into()));
@@ -197,14 +248,42 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
         if !foreign.is_empty() {
             return Err(fail(format!(
                 "is an Ambulator trace, which has its own mappings and addresses of up to 57 bits: omit {}, which is for \
-                 ChampSim's and lackey's traces",
+                 the traces of other tools",
                 foreign.join(" and ")
             )));
         }
         return TraceReader::new(file, &name).map(|reader| Opened::Ours(Box::new(reader)));
     }
+    let bytes = kind.len();
     let (digest, contents) = Unchanged::new(file).map_err(|e| fail(format!("cannot be read: {e}")))?;
-    foreign(contents, path, &name, digest, options)
+    foreign(contents, path, &name, (digest, bytes), options)
+}
+
+/// The name of a program whose trace is a directory: `app` for `drmemtrace.app.1234.5678.dir/trace`.
+fn directory_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let own = if path.ends_with("trace") { path.parent().unwrap_or(&path) } else { &path };
+    let name = own.file_name().map_or_else(|| own.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let parts: Vec<&str> = name.split('.').collect();
+    match parts.as_slice() {
+        ["drmemtrace", program @ .., process, _, "dir"] if !program.is_empty() && process.parse::<u64>().is_ok() => {
+            program.join(".")
+        }
+        _ => name,
+    }
+}
+
+/// What results say of a trace in a foreign format.
+fn identity(name: String, format: TraceFormat, digest: u64, options: &TraceOptions) -> ProgramIdentity {
+    let mappings = match options.implicit_maps {
+        true => format!(", mappings synthesised in regions of {} bytes", options.map_granularity),
+        false => ", without mappings".into(),
+    };
+    let width = match options.va_bits == TraceOptions::default().va_bits {
+        true => String::new(),
+        false => format!(", addresses of {} bits", options.va_bits),
+    };
+    ProgramIdentity { name, detail: format!("{format} trace{mappings}{width}"), footprint: 0, digest }
 }
 
 /// Opens a trace in a foreign format from any byte stream.
@@ -212,51 +291,60 @@ pub(crate) fn foreign(
     bytes: impl Read + Send + 'static,
     path: &Path,
     name: &str,
-    digest: u64,
+    (digest, bytes_of_file): (u64, u64),
     options: &TraceOptions,
 ) -> Result<Opened, SourceError> {
     let mut input = Unpacked::new(bytes, name).map_err(SourceError::new)?;
     let compression = input.compression;
     let head = input.peek(4096).map_err(SourceError::new)?;
     let fail = |what: &str| SourceError::new(format!("{name}: {what}"));
-    let format = if compressed::is_ours(head) {
+    let mut champsim_layout = &champsim::INPUT;
+    let mut format = if compressed::is_ours(head) {
         return Err(fail(
             "is an Ambulator trace inside another compression; decompress it first (its blocks are compressed already)",
         ));
+    } else if drmemtrace::entry::entry_bytes(head).is_some() {
+        TraceFormat::DrMemTrace
     } else if lackey::plausible(head) {
         TraceFormat::Lackey
-    } else if champsim::plausible(head) {
-        TraceFormat::ChampSim
+    } else if head.starts_with(gem5::MAGIC) {
+        // Or packets; its header says.
+        TraceFormat::Gem5Elastic
+    } else if perf::plausible(head) {
+        TraceFormat::PerfScript
+    } else if head.starts_with(b"PERFILE2") {
+        return Err(fail(&format!(
+            "is perf's own file; print its samples with `perf script -F comm,pid,tid,time,event,addr,data_src,ip -i {name}`"
+        )));
+    } else if let Some(layout) = champsim::layout(head) {
+        champsim_layout = layout;
+        if champsim::is_cloudsuite(layout) { TraceFormat::CloudSuite } else { TraceFormat::ChampSim }
     } else if head.is_empty() {
         return Err(fail("the trace decompresses to nothing"));
     } else {
         let shown: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
         return Err(fail(&format!(
             "is not a trace of a known format: it begins with the bytes {}; known formats are Ambulator \
-             traces (\"AMBTRACE\"), ChampSim's 64-byte \
-             instructions and lackey's text, the last two also in gzip, xz or zstd",
+             traces (\"AMBTRACE\"), drmemtrace's files and directories, gem5's packet and elastic traces, ChampSim's 64-byte \
+             and CloudSuite's 96-byte instructions, lackey's text and that of `perf script`, all but the first also in \
+             gzip, xz, zstd, lz4 or zip",
             shown.join(" ")
         )));
     };
-    let identity = ProgramIdentity {
-        name: path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned()),
-        detail: format!(
-            "{format} trace{}{}",
-            match options.implicit_maps {
-                true => format!(", mappings synthesised in regions of {} bytes", options.map_granularity),
-                false => ", without mappings".into(),
-            },
-            match options.va_bits == TraceOptions::default().va_bits {
-                true => String::new(),
-                false => format!(", addresses of {} bits", options.va_bits),
-            }
-        ),
-        footprint: 0,
-        digest,
-    };
-    let source: Box<dyn RecordSource> = match format {
+    let own = path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let identity = identity(own, format, digest, options);
+    let source: Box<dyn ForeignSource> = match format {
         TraceFormat::Lackey => Box::new(LackeyReader::new(input, identity, options.maps(), options.va_bits)),
-        _ => Box::new(ChampSimReader::new(input, identity, options.maps(), options.va_bits)),
+        TraceFormat::DrMemTrace => Box::new(DrMemTrace::new(name.to_owned(), identity, vec![input], options)?),
+        TraceFormat::PerfScript => Box::new(PerfReader::new(input, identity, options)),
+        TraceFormat::Gem5Elastic => {
+            let reader = Gem5Reader::new(input, identity, options)?;
+            if reader.contents() == Contents::Packets {
+                format = TraceFormat::Gem5Packets;
+            }
+            Box::new(reader)
+        }
+        _ => Box::new(ChampSimReader::new(input, identity, champsim_layout, options)),
     };
-    Ok(Opened::Foreign { format, compression, source })
+    Ok(Opened::Foreign { format, compression, bytes: bytes_of_file, source })
 }

@@ -351,6 +351,8 @@ fn scan<R: Read + Seek>(source: &mut R, name: &str, head: u64, bytes: u64) -> Re
     Ok((entries, Some(note)))
 }
 
+impl<R: Read + Seek + Send> crate::open::ForeignSource for TraceReader<R> {}
+
 impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
     fn identity(&self) -> ProgramIdentity {
         let mut identity = self.info.header.identity.clone();

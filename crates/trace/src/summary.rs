@@ -2,12 +2,12 @@
 
 use crate::compressed::Compression;
 use crate::mappings::Mappings;
-use crate::open::{Opened, TraceFormat, TraceOptions, open};
+use crate::open::{ForeignSource, Opened, TraceFormat, TraceOptions, open};
+use crate::physical::PhysicalReport;
 use crate::regularity::{Regularity, RegularityReport};
-use ambulator_base::{
-    AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
-};
-use rustc_hash::FxHashMap;
+use crate::reuse::{Reuse, ReuseReport};
+use ambulator_base::{AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, SourceError, VmEvent};
+use rustc_hash::{FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -46,6 +46,12 @@ pub struct TraceSummary {
     pub touched_pages: u64,
     /// Bytes of those pages.
     pub footprint: u64,
+    /// Aligned 2 MiB regions that they lie in: the pages that huge pages alone would need.
+    pub touched_2m: u64,
+    /// Aligned 1 GiB regions that they lie in.
+    pub touched_1g: u64,
+    /// How soon pages are used again.
+    pub reuse: ReuseReport,
     /// Threads that records belong to, over all processes.
     pub threads: u64,
     /// Processes.
@@ -54,6 +60,8 @@ pub struct TraceSummary {
     pub regularity: RegularityReport,
     /// 4 KiB pages that `Touch` events touch.
     pub prepared_pages: u64,
+    /// Where pages were in physical memory, if the trace records it.
+    pub physical: Option<PhysicalReport>,
     /// VM events by kind, with those synthesised for formats without mappings.
     pub events: Vec<(&'static str, u64)>,
     /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and permit: 0
@@ -65,7 +73,8 @@ pub struct TraceSummary {
     pub blocks: Option<u64>,
     /// Blocks that were read with matching checksums, for our format.
     pub blocks_good: Option<u64>,
-    /// Why the trace ends before its program would have (a crash, an interrupt, a full disk), if its writer said so.
+    /// Why the trace ends before its program would have (a crash, an interrupt, a full disk), if its writer
+    /// said so.
     pub cut_short: Option<String>,
     /// Why reading ended early, if it did; all other numbers then cover what came before.
     pub damage: Option<String>,
@@ -114,6 +123,12 @@ impl Pages {
     fn count(&self) -> u64 {
         self.words.values().map(|word| u64::from(word.count_ones())).sum()
     }
+
+    /// Aligned regions of 2^`shift` bytes (at least 256 KiB) with a touched page.
+    fn regions(&self, shift: u32) -> u64 {
+        let above = shift - FRAME_SHIFT - 6;
+        self.words.keys().map(|word| word >> above).collect::<FxHashSet<_>>().len() as u64
+    }
 }
 
 /// Reads a whole trace and summarises it. Damage in the middle is reported in the summary, not as an error.
@@ -122,23 +137,21 @@ impl Pages {
 /// The trace cannot be opened.
 pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
     let opened = open(path, options)?;
-    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
     let cut_short = match &opened {
         Opened::Ours(reader) => reader.info().cut_short.clone(),
         Opened::Foreign { .. } => None,
     };
-    let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
-        Opened::Ours(reader) => (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader),
-        Opened::Foreign { format, compression, source } => (format, compression, None, source),
+    let foreign = matches!(opened, Opened::Foreign { .. });
+    let (format, compression, blocks, bytes, mut source): (_, _, _, _, Box<dyn ForeignSource>) = match opened {
+        Opened::Ours(reader) => {
+            let (blocks, bytes) = (reader.info().blocks, reader.info().bytes);
+            (TraceFormat::Ambulator, Compression::None, Some(blocks), bytes, reader)
+        }
+        Opened::Foreign { format, compression, bytes, source } => (format, compression, None, bytes, source),
     };
     let mut all = TraceSummary {
         format,
-        compression: match compression {
-            Compression::None => None,
-            Compression::Gzip => Some("gzip"),
-            Compression::Xz => Some("xz"),
-            Compression::Zstd => Some("zstd"),
-        },
+        compression: compression.name(),
         program: source.identity(),
         bytes,
         records: 0,
@@ -152,10 +165,14 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         region_instructions: 0,
         touched_pages: 0,
         footprint: 0,
+        touched_2m: 0,
+        touched_1g: 0,
+        reuse: ReuseReport::default(),
         threads: 1,
         processes: 1,
         regularity: RegularityReport::default(),
         prepared_pages: 0,
+        physical: None,
         events: Vec::new(),
         outside_mappings: 0,
         bytes_per_access: 0.0,
@@ -168,7 +185,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     };
     let (mut pages, mut mappings, mut batch) = (Pages::default(), Mappings::default(), Batch::default());
     let (mut mapped, mut region, mut regions) = (false, false, false);
-    let mut regularity = Regularity::default();
+    let (mut regularity, mut reuse) = (Regularity::default(), Reuse::default());
     let mut threads = std::collections::BTreeSet::from([(0, 0)]);
     loop {
         match source.fill(&mut batch) {
@@ -222,6 +239,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             }
             if record.is_data() {
                 pages.touch(record.va.0, u64::from(record.size));
+                reuse.access(record.va.0 >> FRAME_SHIFT);
                 let kind = match record.kind {
                     RecordKind::Store => AccessKind::Store,
                     _ => AccessKind::Load,
@@ -235,6 +253,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     }
     all.warnings = source.notes();
     all.notes.clone_from(&all.warnings);
+    all.notes.extend(source.remarks());
+    all.physical = source.physical();
     all.regularity = regularity.report();
     all.threads = threads.len() as u64;
     all.processes = threads.iter().map(|(process, _)| process).collect::<std::collections::BTreeSet<_>>().len() as u64;
@@ -244,11 +264,20 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     if !mapped {
         all.notes.push("the trace maps nothing: the operating-system model will refuse its accesses".into());
     }
+    if foreign && mapped && format != TraceFormat::PerfScript {
+        all.notes.push(format!(
+            "the format has no mappings: regions of {} bytes are mapped just before their first touch, and page faults are \
+             the simulated kernel's",
+            options.map_granularity
+        ));
+    }
     if all.dependent == 0 && all.records > 0 {
         all.notes.push("the trace has no dependences: a timing model overlaps all of its misses".into());
     }
     all.touched_pages = pages.count();
     all.footprint = all.touched_pages << FRAME_SHIFT;
+    (all.touched_2m, all.touched_1g) = (pages.regions(21), pages.regions(30));
+    all.reuse = reuse.report();
     all.bytes_per_access = bytes as f64 / (all.loads + all.stores).max(1) as f64;
     Ok(all)
 }
