@@ -9,7 +9,7 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
     BOUND, Bounds, Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
-    difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
+    difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds, stack_table,
 };
 use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
@@ -159,6 +159,10 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         print("");
     }
     print(&comparison_table(&outcome.runs, terminal::width()));
+    if let Some(table) = stack_table(&outcome.runs, terminal::width()) {
+        print("");
+        print(&table);
+    }
     if let Some(table) = core_table(&outcome.runs, terminal::width()) {
         print("");
         print(&table);

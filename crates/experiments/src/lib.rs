@@ -14,6 +14,7 @@ mod interval;
 pub mod layout;
 mod memory;
 mod number;
+mod profile_columns;
 mod reproduce;
 #[cfg(test)]
 mod resume_tests;
@@ -53,7 +54,7 @@ pub use stack::{CycleStack, Family};
 pub use store::{DEFAULT_STORE, Store, is_final};
 pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};
-pub use table::{comparison_grid, comparison_table, core_table};
+pub use table::{comparison_grid, comparison_table, core_table, stack_table};
 pub use verdict::{Candidate, Verdict};
 pub use why::reasons;
 pub use worker::{LEAST_BATCH, Progression, Worked, Worker, shard_of};

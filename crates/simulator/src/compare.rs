@@ -359,6 +359,7 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         weighted_speedup: 0.0,
         windows: Vec::new(),
         series: None,
+        profile: None,
         cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,

@@ -6,10 +6,12 @@ use crate::core::CoreRunCounters;
 use crate::hardware::Hardware;
 use crate::machine::{Machine, Phase};
 use crate::os_events::OperatingSystem;
+use crate::profile::Profile;
 use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
 use crate::spec::Spec;
+use crate::stream::SharedStream;
 use ambulator_base::{CounterSink, Counters, Histogram};
-use ambulator_hardware::HierarchyCounters;
+use ambulator_hardware::{CoreCounters, HierarchyCounters};
 use ambulator_mmu::{MmuCounters, WalkTraffic};
 use std::collections::BTreeMap;
 
@@ -37,6 +39,29 @@ fn report_hardware(hw: &Hardware, sink: &mut dyn CounterSink) {
 pub(crate) fn report_counters(hw: &Hardware, os: &OperatingSystem, sink: &mut dyn CounterSink) {
     report_hardware(hw, sink);
     os.report_counters(sink);
+}
+
+/// Measures of the cycle stack, and the beginnings of the names of the counters `core.window.stack_...` that
+/// each has.
+const STACK: [(&str, &str); 11] = [
+    ("cpi_base", "base"),
+    ("cpi_branch", "branch"),
+    ("cpi_front", "front"),
+    ("cpi_tlb", "tlb"),
+    ("cpi_walk", "walk"),
+    ("cpi_l1", "l1"),
+    ("cpi_l2", "l2"),
+    ("cpi_llc", "llc"),
+    ("cpi_dram", "dram"),
+    ("cpi_stores", "stores"),
+    ("cpi_os", "os"),
+];
+
+/// The cycle stack of a core.
+fn stack_of(core: &crate::core::Core) -> BTreeMap<String, u64> {
+    let counters = core.window.counters();
+    let all = CoreCounters::DEFS.iter().zip(counters.values());
+    all.filter_map(|(def, value)| Some((def.name.strip_prefix("stack_")?.to_owned(), value))).collect()
 }
 
 impl Machine {
@@ -76,9 +101,23 @@ impl Machine {
             let cycles = if self.hw.timing() { core.measured_cycles() } else { 0 };
             let instructions = core.counters.instructions;
             let ipc = if cycles > 0 { instructions as f64 / cycles as f64 } else { 0.0 };
-            CoreResult { program: core.stream.identity().name.clone(), instructions, cycles, ipc }
+            let stack = if cycles > 0 { stack_of(core) } else { BTreeMap::new() };
+            CoreResult { program: core.stream.identity().name.clone(), instructions, cycles, ipc, stack }
         };
         self.hw.cores.iter().map(result).collect()
+    }
+
+    /// Who causes page walks and page faults, with `run.profile`.
+    fn profile(&self) -> Option<Profile> {
+        let profiler = self.os.profiler.as_ref()?;
+        let mut streams: Vec<&SharedStream> = Vec::new();
+        for core in &self.hw.cores {
+            if !streams.iter().any(|stream| std::ptr::eq(*stream, &*core.stream)) {
+                streams.push(&core.stream);
+            }
+        }
+        let names: Vec<_> = streams.into_iter().flat_map(SharedStream::named_ranges).collect();
+        Some(profiler.profile(&names))
     }
 
     fn histogram(&self, of: impl Fn(&crate::core::Core) -> &Histogram) -> Histogram {
@@ -160,6 +199,15 @@ impl Machine {
         let core_cycles = cycles * self.hw.cores.len() as u64;
         let outside = core_cycles.saturating_sub(run.os_cycles) as f64 / self.hw.cores.len() as f64;
         put("ipc_outside_os", ratio(instructions as f64, outside));
+        if self.hw.timing() {
+            put("cpi", share(all.get("core.window.cycles"), instructions));
+            for (name, begin) in STACK {
+                let of = |(counter, _): &(&String, &u64)| {
+                    counter.strip_prefix("core.window.stack_").is_some_and(|part| part.starts_with(begin))
+                };
+                put(name, share(all.values.iter().filter(of).map(|(_, cycles)| cycles).sum(), instructions));
+            }
+        }
         for (name, n) in joint {
             put(name, share(n, walked));
         }
@@ -196,6 +244,7 @@ impl Machine {
             weighted_speedup: 1.0,
             windows: if self.hw.timing() { self.statistics.windows(&self.hw) } else { Vec::new() },
             series: self.statistics.series(&self.hw, &self.os),
+            profile: self.profile(),
             cores: self.core_results(),
             checked_translations: self.checker.checked(),
             sim_host_seconds: 0.0,

@@ -17,6 +17,7 @@ mod shard;
 mod shared_file;
 
 use crate::cell::build;
+use crate::profile_columns;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
@@ -362,6 +363,7 @@ impl Store {
         let mut wanted = if self.columns.contains_key("cell") { BTreeMap::new() } else { row::columns() };
         wanted.extend(row::counter_columns(schema));
         wanted.extend(run.series.iter().flat_map(|series| series_columns::columns(series, schema)));
+        wanted.extend(run.profile.iter().flat_map(|_| profile_columns::columns()));
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),

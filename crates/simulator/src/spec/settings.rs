@@ -451,6 +451,11 @@ pub struct RunSpec {
     /// long.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub interval: u64,
+    /// Rows of the result's `profile`, which says which mappings of the program and which of its instructions
+    /// cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0 for
+    /// no profile.
+    #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "our choice"))]
+    pub profile: u32,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
@@ -491,6 +496,7 @@ impl Default for RunSpec {
             warmup_mode: WarmupMode::Timing,
             warmup_timing: 100_000,
             interval: 0,
+            profile: 0,
             populate: true,
             advise_huge: false,
             mode: RunMode::Timing,
