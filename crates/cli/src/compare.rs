@@ -227,7 +227,7 @@ pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Bo
 }
 
 /// Where the records of a comparison come from.
-enum Source {
+pub enum Source {
     /// Programs and traces that can be opened again: their results are stored.
     Known(Arc<Programs>),
     /// A live capture, or a pipe.
@@ -235,7 +235,8 @@ enum Source {
 }
 
 impl Source {
-    fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
+    /// The records that options ask for; sets `failed` if a captured program crashes or reports a failure.
+    pub fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
         if arguments.live {
             return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
         }
@@ -252,7 +253,7 @@ impl Source {
     }
 
     /// The lengths of the programs, notes on them, and their footprint, as far as they are known.
-    fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
+    pub fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
         match self {
             Source::Known(programs) => {
                 (programs.instructions_on(spec), distinct_notes(programs.notes.clone()), programs.footprint_on(spec))
@@ -267,16 +268,18 @@ impl Source {
 }
 
 /// What ran, and what is said of it.
-struct Ran {
-    outcome: Outcome,
+pub struct Ran {
+    pub outcome: Outcome,
     /// Designs whose runs were in the store.
-    stored: Vec<String>,
-    told: Option<String>,
-    status: u8,
+    pub stored: Vec<String>,
+    /// How many of them, in a sentence.
+    pub told: Option<String>,
+    /// The exit status, as far as the store decides it.
+    pub status: u8,
 }
 
 /// Runs jobs as cells, each with as many seeds, from their own on; with several, results are means over them.
-fn run_cells(
+pub fn run_cells(
     jobs: Vec<Job>,
     programs: &Arc<Programs>,
     arguments: &ProgramArguments,

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod advice;
 mod bounds;
 mod cautions;
 mod cell;
