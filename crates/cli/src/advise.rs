@@ -10,6 +10,7 @@ use ambulator_base::Invalid;
 use ambulator_experiments::advice::{Advice, Evidence, Piece, Remedy, RemedyKind};
 use ambulator_experiments::{Bounds, Runner, cautions, memory_available};
 use ambulator_simulator::{Comparison, Job, RunResult, Status};
+use ambulator_workloads::ProgramRequest;
 use clap::Args;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,7 +177,8 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     let source = Source::of(&program, &spec, &failed)?;
     let (lengths, notes, footprint) = source.known(&spec);
     notes.iter().for_each(|note| warn(note));
-    let trials = trials(arguments, footprint)?;
+    let mut doubtful = Vec::new();
+    let trials = trials(arguments, footprint, &mut doubtful)?;
     let mut jobs = vec![base];
     let mut remedies = Vec::new();
     for Trial { label, how, kind, job } in trials {
@@ -211,7 +213,8 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
         }
         Source::Known(programs) => {
             // A trace is the same with every seed.
-            let generated = program.program.iter().all(|program| !requests::is_file(program));
+            let generated = |request: &ProgramRequest| ambulator_workloads::program(&request.name).is_some();
+            let generated = programs.requests.iter().all(generated);
             let seeds = arguments.seeds.unwrap_or(if generated { 3 } else { 1 });
             let runner = Runner {
                 store: store::open(&arguments.store)?,
@@ -234,13 +237,14 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     let remedies = remedies.into_iter().zip(tried);
     let remedies: Vec<Remedy<'_>> =
         remedies.map(|((label, how, kind), run)| Remedy { label, how, kind, run }).collect();
+    doubtful.extend(cautions(std::slice::from_ref(base), &lengths).into_iter().map(sentence));
     let mut symbols = Symbols::default();
     let advice = Advice::of(Evidence {
         base,
         bound: bounds.first(),
         remedies,
         place: &mut |file, offset| symbols.place(file, offset),
-        doubts: doubts(base, &lengths),
+        doubts: doubtful,
     });
     let Some(advice) = advice else {
         let why = base.outcome.as_deref().unwrap_or("it did not complete");
@@ -260,15 +264,22 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
 }
 
 /// What is tried on a program of that footprint, 0 if it is not known.
-fn trials(arguments: &AdviseArguments, footprint: u64) -> Result<Vec<Trial>, Failure> {
+///
+/// # Errors
+/// A design that is asked for cannot be. A setting of the kernel that cannot be, because of other settings, is left
+/// out, and `doubts` says why.
+fn trials(arguments: &AdviseArguments, footprint: u64, doubts: &mut Vec<String>) -> Result<Vec<Trial>, Failure> {
     let mut trials = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.large || footprint == 0 || footprint >= GIGABYTE) {
-        trials.push(Trial {
-            label: setting.label.to_owned(),
-            how: setting.how.to_owned(),
-            kind: RemedyKind::KernelSetting,
-            job: arguments.job(setting.design, setting.options)?,
-        });
+        match arguments.job(setting.design, setting.options) {
+            Ok(job) => trials.push(Trial {
+                label: setting.label.to_owned(),
+                how: setting.how.to_owned(),
+                kind: RemedyKind::KernelSetting,
+                job,
+            }),
+            Err(failure) => doubts.push(format!("{} was not tried: {}", setting.label, failure.message.trim_end())),
+        }
     }
     for design in requests::design_names(&arguments.designs) {
         let job = arguments.job(&design, &[])?;
@@ -277,14 +288,11 @@ fn trials(arguments: &AdviseArguments, footprint: u64) -> Result<Vec<Trial>, Fai
     Ok(trials)
 }
 
-/// What is known to be doubtful of the program's run.
-fn doubts(base: &RunResult, lengths: &[Option<u64>]) -> Vec<String> {
-    let sentence = |text: String| {
-        let mut letters = text.chars();
-        let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
-        format!("{first}{}.", letters.as_str().trim_end_matches('.'))
-    };
-    cautions(std::slice::from_ref(base), lengths).into_iter().map(sentence).collect()
+/// A caution as a sentence of the page.
+fn sentence(text: String) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }
 
 /// Prints the page.

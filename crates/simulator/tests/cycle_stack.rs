@@ -222,7 +222,8 @@ fn a_profile_names_who_misses_and_its_parts_add_up_to_the_counters() {
         }
         assert_eq!((profile.mappings[0].start, profile.mappings[1].start), (second, first), "{design}");
         let walks = [0, 1].map(|at| profile.mappings[at].misses.walks as f64);
-        assert!((walks[0] / walks[1] - 4.0).abs() < 0.4, "{design}: {walks:?}");
+        // Four times the accesses find their pages in the TLBs a little more often.
+        assert!((3.0..4.0).contains(&(walks[0] / walks[1])), "{design}: {walks:?}");
         assert_eq!((profile.code[0].pc, profile.code[0].mapping), (support::CODE + 64, Some(0)), "{design}");
     }
 }

@@ -197,6 +197,13 @@ pub(super) fn code(
     shown
 }
 
+/// The share of the walk cycles in mapped files.
+pub(super) fn in_files(profile: &Profile) -> f64 {
+    let of_files = profile.mappings.iter().filter(|mapping| mapping.kind == Some(MapKind::File));
+    let (files, all) = (of_files.map(|of| of.misses.walk_cycles).sum::<u64>(), profile.total().walk_cycles);
+    if all > 0 { files as f64 / all as f64 } else { 0.0 }
+}
+
 /// The share of the walk cycles, if they are spread evenly over each mapping, in parts of anonymous memory
 /// that no whole aligned 2 MiB covers: huge pages do not reach them.
 pub(super) fn outside_2m(profile: &Profile) -> f64 {

@@ -7,8 +7,8 @@ use serde::Serialize;
 /// A share of the time from which on something is a limit.
 pub(super) const WORTH_NAMING: f64 = 0.1;
 /// Share of the time in which the memory buses carry data, from which on bandwidth is the limit and not
-/// latency.
-const BUSES_FULL: f64 = 0.6;
+/// latency: turn-arounds, refreshes and row conflicts take much of the rest.
+const BUSES_FULL: f64 = 0.5;
 
 /// What limits a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

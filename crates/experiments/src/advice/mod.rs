@@ -125,6 +125,8 @@ pub struct Advice {
     pub structures: Vec<Structure>,
     /// Share of the walk cycles in parts of mappings that no aligned 2 MiB covers.
     pub outside_2m: f64,
+    /// Share of the walk cycles in mapped files.
+    pub in_files: f64,
     /// Its code, the most expensive first; the last one stands for all other, if there is more.
     pub code: Vec<CodeShare>,
     /// What was tried.
@@ -173,6 +175,7 @@ impl Advice {
             cycles: limits::parts(base),
             total: causes::total(&profile),
             outside_2m: causes::outside_2m(&profile),
+            in_files: causes::in_files(&profile),
             code: causes::code(&profile, &structures, place),
             structures,
             remedies: remedies.iter().map(|remedy| Judged::of(base, remedy)).collect(),

@@ -119,18 +119,21 @@ fn remedies_are_judged_beyond_their_intervals() {
     (failed.status, failed.outcome) = (Status::Failed, Some("it has no memory".into()));
     let tried = [
         run("THP", &[("base", 1.0), ("walk", 0.25)]),
+        run("ranges", &[("base", 1.0), ("walk", 0.5)]),
+        run("ranges too", &[("base", 1.0), ("walk", 0.5)]),
         run("same", &[("base", 1.0), ("walk", 1.0)]),
         run("slow", &[("base", 1.0), ("walk", 3.0)]),
         failed,
     ];
     let advice = advice(&base, None, &tried);
     let judgements: Vec<Judgement> = advice.remedies.iter().map(|of| of.judgement).collect();
-    let expected = [Judgement::Helps, Judgement::NoDifference, Judgement::Slower, Judgement::Unknown];
+    let helps = Judgement::Helps;
+    let expected = [helps, helps, helps, Judgement::NoDifference, Judgement::Slower, Judgement::Unknown];
     assert_eq!(judgements, expected);
     let page = said(&advice);
     for sentence in [
         "Of today's kernel, THP helps most: 1.600 times as fast (95% interval 1.600 to 1.600). Write it down.",
-        "None of the designs in hardware helps.",
+        "In hardware, ranges helps most: 1.333 times as fast (95% interval 1.333 to 1.333). Just as good: ranges too.",
         "No difference beyond the interval: same.",
         "Slower: slow (0.500x).",
         "broken could not be judged: it has no memory.",
@@ -155,7 +158,9 @@ fn shares_of_data_and_of_code_are_a_hundred_percent() {
     // The heap is smaller than 2 MiB; the large mapping is aligned.
     assert!((advice.outside_2m - 0.2).abs() < 1e-9, "{}", advice.outside_2m);
     let page = said(&advice);
-    for part in ["f1 (sort.c:7)", "all other code", "8 MiB", "70%", "Alignment: 20%"] {
+    for part in
+        ["f1 (sort.c:7)", "all other code", "8 MiB", "70%", "Alignment: 20%", "6% of the walk cycles are in mapped"]
+    {
         assert!(page.contains(part), "{part}\n{page}");
     }
 }

@@ -8,6 +8,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 const MOST_REMEDIES: usize = 12;
 /// A part of the cycles from which on a sentence names it.
 const NAMED_PART: f64 = 0.05;
+/// Speed-ups that are printed as one.
+const SAME: f64 = 0.0005;
 /// A share of walk cycles outside aligned 2 MiB from which on alignment is worth a sentence.
 const MISALIGNED: f64 = 0.05;
 
@@ -242,6 +244,12 @@ impl Advice {
                 percent(self.outside_2m)
             ));
         }
+        if self.in_files >= MISALIGNED {
+            say(format!(
+                "{} of the walk cycles are in mapped files, for which no setting of the kernel here makes huge pages.",
+                percent(self.in_files)
+            ));
+        }
         say(self.best(RemedyKind::Design));
         let without: Vec<String> = self.judged_as(Judgement::NoDifference).map(|of| of.label.clone()).collect();
         if !without.is_empty() {
@@ -269,8 +277,10 @@ impl Advice {
             RemedyKind::KernelSetting => ("Of today's kernel, ", "No setting of today's kernel helps."),
             RemedyKind::Design => ("In hardware, ", "None of the designs in hardware helps."),
         };
-        let helps = self.judged_as(Judgement::Helps).filter(|one| one.kind == kind);
-        let Some(best) = helps.max_by(|a, b| a.speed_up.total_cmp(&b.speed_up)) else {
+        let helps: Vec<&Judged> = self.judged_as(Judgement::Helps).filter(|one| one.kind == kind).collect();
+        let most = helps.iter().map(|one| one.speed_up).fold(0.0, f64::max);
+        // Of equals, the first: the least to change.
+        let Some(best) = helps.iter().find(|one| one.speed_up + SAME >= most) else {
             let tried = self.remedies.iter().any(|one| one.kind == kind);
             return if tried { none.into() } else { format!("{of}nothing was tried.") };
         };
@@ -278,6 +288,11 @@ impl Advice {
             format!("{of}{} helps most: {:.3} times as fast ({}).", best.label, best.speed_up, in_words(best.interval));
         if !best.how.is_empty() {
             text += &format!(" {}", best.how);
+        }
+        let equals = helps.iter().filter(|one| one.label != best.label && one.speed_up + SAME >= best.speed_up);
+        let equals: Vec<String> = equals.map(|one| one.label.clone()).collect();
+        if !equals.is_empty() {
+            text += &format!(" Just as good: {}.", list(&equals));
         }
         text
     }
