@@ -8,6 +8,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 const MOST_REMEDIES: usize = 12;
 /// A part of the cycles from which on a sentence names it.
 const NAMED_PART: f64 = 0.05;
+/// Parts of the cycles that wait for translation.
+const TRANSLATION: [&str; 2] = ["page walks", "look-ups of TLBs"];
 /// Speed-ups that are printed as one.
 const SAME: f64 = 0.0005;
 /// A share of walk cycles outside aligned 2 MiB from which on alignment is worth a sentence.
@@ -109,7 +111,17 @@ impl Advice {
         let mut page = vec![Piece::Heading(format!("What limits {}", self.program))];
         let mut say = |text: String| page.push(Piece::Sentence(text));
         say(self.translation());
-        self.limits.iter().filter(|limit| limit.kind.is_translation()).for_each(|limit| say(limit.because.clone()));
+        for limit in self.limits.iter().filter(|limit| limit.kind.is_translation()) {
+            say(limit.because.clone());
+            let waits: f64 =
+                self.cycles.iter().filter(|part| TRANSLATION.contains(&part.part)).map(|part| part.share).sum();
+            if 2.0 * waits < limit.share {
+                say(format!(
+                    "Most of this overlaps with waits for data: only {} of the cycles below wait for translation alone.",
+                    percent(waits)
+                ));
+            }
+        }
         say(self.other_limits());
         say(self.where_cycles_go());
         page.push(Piece::Heading("What causes it".into()));
