@@ -90,8 +90,8 @@ pub struct AdviseArguments {
     /// restrictive mapping, speculation.
     #[arg(long, short, default_value = "l2tlb-128k,me-hpt,lvm,rmm,utopia,revelator", value_name = "DESIGN,...")]
     pub designs: Vec<String>,
-    /// Run everything with this many seeds. A trace and a captured program are the same with every seed; one is
-    /// enough for them, and intervals are over windows of the region.
+    /// Run everything with this many seeds; by default 3. A trace and a captured program are the same with
+    /// every seed: they run with one, and intervals are over windows of the region.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
     /// Of a trace or a captured program: instructions to skip from the beginning.
@@ -266,8 +266,8 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
 /// What is tried on a program of that footprint, 0 if it is not known.
 ///
 /// # Errors
-/// A design that is asked for cannot be. A setting of the kernel that cannot be, because of other settings, is left
-/// out, and `doubts` says why.
+/// A design that is asked for cannot be. A setting of the kernel that cannot be, because of other settings, is
+/// left out, and `doubts` says why.
 fn trials(arguments: &AdviseArguments, footprint: u64, doubts: &mut Vec<String>) -> Result<Vec<Trial>, Failure> {
     let mut trials = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.large || footprint == 0 || footprint >= GIGABYTE) {

@@ -12,7 +12,8 @@
 //! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
 //! | `cores.stack.NAME` | lists by core: the cycle stack |
-//! | `profile.mappings.NAME`, `profile.code.NAME`, `profile.other_mappings`, `profile.other_code` | who causes walks and faults: lists by mapping and by instruction |
+//! | `profile.mappings.NAME`, `profile.code.NAME` | who causes walks and faults: lists by mapping, by instruction |
+//! | `profile.other_mappings`, `profile.other_code` | the same of all others |
 //! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
 //! | any other dotted name | a counter |
 //! | `host.NAME` | the sim host's time: the only columns in which equal cells may differ |

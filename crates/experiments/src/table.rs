@@ -172,8 +172,8 @@ const ALL_CYCLES: (&str, &str) = ("all", "cpi");
 /// What a part must have in one design to be shown: it would be 0.000.
 const LEAST_SHOWN: f64 = 0.0005;
 
-/// Where the cycles of an instruction go: a row for each part of the cycle stack, a column for each design. `None`
-/// without time.
+/// Where the cycles of an instruction go: a row for each part of the cycle stack, a column for each design.
+/// `None` without time.
 pub fn stack_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
     let (names, rows) = stack_rows(runs)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

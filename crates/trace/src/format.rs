@@ -59,8 +59,8 @@
 //! A dependence counts records backwards and never crosses a switch event: with several threads it stays
 //! within the records of its own thread.
 //!
-//! The names are those of parts of the address space: the paths of the files that were mapped there. Ranges may
-//! overlap, where one mapping followed another.
+//! The names are those of parts of the address space: the paths of the files that were mapped there. Ranges
+//! may overlap, where one mapping followed another.
 //!
 //! The note says why the trace ends before its program would have: a crash, an interrupt, a full disk.
 //! Readers that do not know names or notes find the blocks by the footer.
