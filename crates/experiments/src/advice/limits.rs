@@ -116,6 +116,13 @@ pub(super) fn limits(run: &RunResult, headroom: Option<&Headroom>) -> Vec<Limit>
             100.0 * far
         );
         (LimitKind::WalkLatency, because)
+    } else if misses < 1.0 {
+        let because = format!(
+            "Its pages are more than the first-level TLB holds, and within the second: there are {:.1} misses of the first \
+             per 1000 instructions, and {misses:.1} of the second.",
+            run.measure("l1_tlb_mpki")
+        );
+        (LimitKind::TlbReach, because)
     } else {
         let because = format!(
             "Its pages are more than the TLBs hold: there are {misses:.1} L2 TLB misses per 1000 instructions. Walks are \
