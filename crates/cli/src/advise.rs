@@ -198,7 +198,6 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     jobs.append(&mut bound);
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     let wanted = !arguments.no_progress;
-    let began = std::time::Instant::now();
     let ran = match source {
         Source::Stream(programs) => {
             if arguments.seeds.is_some_and(|seeds| seeds > 1) {
@@ -256,7 +255,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     if arguments.json {
         print(&serde_json::to_string_pretty(&advice).map_err(Failure::failed)?);
     } else {
-        show(&advice, base, began.elapsed().as_secs_f64());
+        show(&advice, base);
         told.iter().for_each(|told| report(told));
     }
     let all_done = runs.iter().chain(bounds).all(|run| run.status == Status::Done);
@@ -296,18 +295,17 @@ fn sentence(text: String) -> String {
 }
 
 /// Prints the page.
-fn show(advice: &Advice, base: &RunResult, took: f64) {
+fn show(advice: &Advice, base: &RunResult) {
     let seeds = match &base.over_seeds[..] {
         [one, .., last] => format!("seeds {} to {}", one.seed, last.seed),
         _ => format!("seed {}", base.seed),
     };
     let heading = format!(
-        "{} ({}): {} instructions on each design, {seeds}, in {}. Today is a kernel with 4 KiB pages, and huge pages where \
+        "{} ({}): {} instructions on each design, {seeds}. Today is a kernel with 4 KiB pages, and huge pages where \
          the program asks for them.",
         advice.program,
         advice.detail.replace('\n', ", "),
         ambulator_experiments::count(advice.instructions as f64),
-        ambulator_experiments::seconds(took),
     );
     print_folded(&heading, 0);
     for piece in advice.page(terminal::width()) {
