@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 ambulator=$(realpath "${AMBULATOR:-${CARGO_TARGET_DIR:-target}/release/ambulator}")
 source=$(realpath scripts/test-capture.c)
+slow=$(realpath scripts/test-advise.c)
 command -v qemu-x86_64 >/dev/null && command -v gcc >/dev/null || {
     sudo=""
     [ "$(id -u)" = 0 ] || sudo=sudo
@@ -119,6 +120,13 @@ info sort
 timeout 60 "$ambulator" run --live --design radix --warmup 0 --instructions 300k --json live.json --no-progress --quiet -- ./known k
 expect_failure "$ambulator" run --live --design radix --warmup 0 --instructions 100M --json crash.json --no-progress --quiet -- ./known s
 
+# What makes a program slow has its function and line: while it runs, and from a trace of it.
+gcc -O1 -g -fno-inline -o slow "$slow"
+advise() { "$ambulator" advise --store none --no-progress --designs lvm -n 1M --warmup 200k --json "$@"; }
+advise --skip 30M -- ./slow >advice-live.json
+capture --skip 30M --take 2M --out slow.amb -- ./slow
+advise slow.amb >advice-trace.json
+
 # A program that cannot be captured is refused with a sentence.
 printf '#!/bin/sh\necho\n' >script; chmod +x script
 cp known foreign; printf '\xb7' | dd of=foreign bs=1 seek=18 conv=notrunc status=none
@@ -133,6 +141,16 @@ refused "is not found" ./nowhere
 
 python3 - <<'PY'
 import json, os
+
+for how in ["live", "trace"]:
+    advice = json.load(open(f"advice-{how}.json"))
+    (code, data) = (advice["code"][0], advice["structures"][0])
+    place = code["place"]
+    assert place["function"] == "look_up" and place["source"].endswith("test-advise.c"), (how, code)
+    line = open(place["source"]).read().splitlines()[place["line"] - 1]
+    assert "table[" in line, (how, line)
+    assert code["walk_cycles"] > 0.8 and data["walk_cycles"] > 0.8 and data["bytes"] >> 20 == 256, (how, code, data)
+    assert {limit["kind"] for limit in advice["limits"]} & {"tlb_reach", "walk_latency"}, (how, advice["limits"])
 
 N = 65536
 of = {name: json.load(open(f"{name}.json")) for name in "n w v t f s a aborted k term child x grandchild p P place scripted window windows champsim sort".split()}

@@ -3336,6 +3336,18 @@ class Run(Group):
     @interval.setter
     def interval(self, value: int | str) -> None: ...
     @property
+    def profile(self) -> int:
+        """Rows of the result's `profile`, which says which mappings of the program and which of its instructions
+        cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0 for
+        no profile.
+
+        Unit: count. From 0 to 10000. Default: 0.
+
+        Source: our choice.
+        """
+    @profile.setter
+    def profile(self, value: int | str) -> None: ...
+    @property
     def populate(self) -> bool:
         """Whether pages that a program touches before its region of interest are mapped when the region begins.
         Otherwise memory is as after boot, and the region takes the faults itself.

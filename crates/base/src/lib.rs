@@ -39,6 +39,6 @@ pub use runs::PageRuns;
 pub use same_file::InputFiles;
 pub use sim_host::prefetch_sim_host;
 pub use sim_host_limits::{SimHostRefusal, address_space_left, sim_host_limits};
-pub use source::{Batch, ProgramIdentity, RecordSource, SourceError, distinct_notes};
+pub use source::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, distinct_notes};
 pub use student_t::student_t;
 pub use text_file::{excerpt, read_text};

@@ -1,6 +1,7 @@
 //! The elements of a program's stream: access records, and the VM events between them.
 
 use crate::{ProcessId, VirtAddr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of a memory access.
@@ -102,7 +103,7 @@ impl Protection {
 }
 
 /// The kind of memory that a mapping maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum MapKind {
     /// Anonymous memory (`mmap`).
     Anonymous,

@@ -1,6 +1,6 @@
 //! Sources of records.
 
-use crate::{Record, VmEvent};
+use crate::{Record, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,19 @@ pub struct ProgramIdentity {
     pub footprint: u64,
     /// Checksum of the trace file's contents or of the settings. Equal values mean equal streams.
     pub digest: u64,
+}
+
+/// A part of a program's address space with a name: a file that is mapped there, or an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedRange {
+    /// First address.
+    pub start: VirtAddr,
+    /// Bytes.
+    pub len: u64,
+    /// The path of the file, or what the program calls the array.
+    pub name: String,
+    /// Of a file, the byte of it that is mapped at `start`.
+    pub file_offset: Option<u64>,
 }
 
 /// Why a stream cannot continue.
@@ -106,6 +119,12 @@ pub trait RecordSource: Send {
     /// Warnings about the part of the stream read so far, one sentence each: a truncated trace, or addresses
     /// that lost bits.
     fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The parts of the address space whose names are known from the stream read so far. They may overlap
+    /// where one mapping followed another.
+    fn named_ranges(&self) -> Vec<NamedRange> {
         Vec::new()
     }
 }

@@ -46,6 +46,18 @@ Examples:
   ambulator compare gups --footprint 1GiB --designs radix,lvm --seeds 5 --latex table.tex
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
+    /// Say why a program is slow: what limits it, which of its data and code cause that, and which setting of
+    /// the kernel or which design would help.
+    #[command(after_help = "\
+Examples:
+  ambulator advise gups --footprint 1GiB
+  ambulator advise traces/mummer.amb
+  ambulator advise traces/mummer.amb --designs lvm,utopia,revelator --json
+  ambulator advise --skip 50M -- sort -n numbers.txt      # captured while it runs
+  ambulator advise long.amb --sample 10M/1G -n 200M
+
+Functions and lines need a captured program, and its files with debug information (-g) where they were.")]
+    Advise(crate::advise::AdviseArguments),
     /// Inspect or convert a trace file.
     Trace(TraceArguments),
     /// Record a Linux program's execution as a trace, with qemu-user.

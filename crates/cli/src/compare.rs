@@ -10,7 +10,7 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
     BOUND, Bounds, Cell, Document, Programs, Reuse, Runner, Verdict, cautions, comparison_grid, comparison_table,
-    core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
+    core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds, stack_table,
 };
 use ambulator_simulator::spec::{Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
@@ -176,6 +176,10 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         print("");
     }
     print(&comparison_table(&outcome.runs, terminal::width()));
+    if let Some(table) = stack_table(&outcome.runs, terminal::width()) {
+        print("");
+        print(&table);
+    }
     if let Some(table) = core_table(&outcome.runs, terminal::width()) {
         print("");
         print(&table);
@@ -240,7 +244,7 @@ pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Bo
 }
 
 /// Where the records of a comparison come from.
-enum Source {
+pub enum Source {
     /// Programs and traces that can be opened again: their results are stored.
     Known(Arc<Programs>),
     /// A live capture, or a pipe.
@@ -248,7 +252,8 @@ enum Source {
 }
 
 impl Source {
-    fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
+    /// The records that options ask for; sets `failed` if a captured program crashes or reports a failure.
+    pub fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
         if arguments.live {
             return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
         }
@@ -265,7 +270,7 @@ impl Source {
     }
 
     /// The lengths of the programs, notes on them, and their footprint, as far as they are known.
-    fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
+    pub fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
         match self {
             Source::Known(programs) => {
                 (programs.instructions_on(spec), distinct_notes(programs.notes.clone()), programs.footprint_on(spec))
@@ -280,17 +285,19 @@ impl Source {
 }
 
 /// What ran, and what is said of it.
-struct Ran {
-    outcome: Outcome,
+pub struct Ran {
+    pub outcome: Outcome,
     /// Designs whose runs were in the store.
-    stored: Vec<String>,
-    told: Option<String>,
-    status: u8,
+    pub stored: Vec<String>,
+    /// How many of them, in a sentence.
+    pub told: Option<String>,
+    /// The exit status, as far as the store decides it.
+    pub status: u8,
 }
 
 /// Runs jobs as cells, each with as many seeds, from their own on; with several, results are means over them.
 /// `machine` is its name, and the preset or file that has it.
-fn run_cells(
+pub fn run_cells(
     jobs: Vec<Job>,
     (machine, machine_preset): (&str, &str),
     programs: &Arc<Programs>,

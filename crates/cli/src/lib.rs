@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod advise;
 mod app;
 mod arguments;
 #[cfg(target_os = "linux")]
@@ -27,6 +28,7 @@ mod rows;
 mod store;
 mod suggest;
 mod sweep;
+mod symbols;
 mod table_files;
 mod terminal;
 mod timeline;
@@ -116,6 +118,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Layout(arguments) => layout::layout(&arguments),
+        Command::Advise(arguments) => advise::advise(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),

@@ -184,7 +184,13 @@ mod tests {
             ipc,
             windows: (1..=20).map(|i| (i * 50_000, i * cycles / 20)).collect(),
             measures: measures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-            cores: vec![CoreResult { program: "cc1".into(), instructions: 1_000_000, cycles, ipc }],
+            cores: vec![CoreResult {
+                program: "cc1".into(),
+                instructions: 1_000_000,
+                cycles,
+                ipc,
+                ..CoreResult::default()
+            }],
             ..RunResult::default()
         }
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod advice;
 mod bounds;
 mod cautions;
 mod cell;
@@ -15,6 +16,7 @@ pub mod layout;
 mod memory;
 mod number;
 mod over_time;
+mod profile_columns;
 mod reproduce;
 #[cfg(test)]
 mod resume_tests;
@@ -59,7 +61,7 @@ pub use stack::{CycleStack, Family};
 pub use store::{Compacted, DEFAULT_STORE, Store, is_final};
 pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};
-pub use table::{comparison_grid, comparison_table, core_table};
+pub use table::{comparison_grid, comparison_table, core_table, stack_table};
 pub use verdict::{Candidate, Verdict};
 pub use vocabulary::{Found, Term, TermKind, Vocabulary, keys};
 pub use why::reasons;

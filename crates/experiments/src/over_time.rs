@@ -6,6 +6,7 @@ use crate::interval::Spread;
 use crate::number::count;
 use crate::row::Column;
 use ambulator_simulator::Series;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ const CYCLES: &str = "cycles";
 const PER: f64 = 1000.0;
 
 /// A number over time that moved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Parted {
     /// The counter, the state (`measures.NAME`), or `cycles`.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct Parted {
 }
 
 /// Two runs over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OverTime {
     /// Instructions of an interval; of the longer ones, where those of the runs differ.
     pub interval: u64,

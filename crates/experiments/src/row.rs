@@ -12,10 +12,14 @@
 //! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
 //! | `sampled.windows`, `.covered`, `.timed`, `.half.COLUMN` | of a sampled region |
+//! | `cores.stack.NAME` | lists by core: the cycle stack |
+//! | `profile.mappings.NAME`, `profile.code.NAME` | who causes walks and faults: lists by mapping, by instruction |
+//! | `profile.other_mappings`, `profile.other_code` | the same of all others |
 //! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
 //! | any other dotted name | a counter |
 //! | `host.NAME` | the sim host's time: the only columns in which equal cells may differ |
 
+use crate::profile_columns::{self, PROFILE};
 use crate::series_columns::{self, SERIES};
 use ambulator_base::ProgramIdentity;
 use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Sampled, Schema, Status};
@@ -28,6 +32,9 @@ use xxhash_rust::xxh3::xxh3_128;
 /// One finished cell: values by column, in the order of the columns.
 pub type Row = Map<String, Value>;
 
+/// Columns of the cycle stacks of cores begin so; the counters of which they are the parts have this name.
+const CORE_STACK: &str = "cores.stack.";
+const STACK_COUNTER: &str = "core.window.stack_";
 /// Columns that begin so are not compared: equal cells may differ in them.
 pub const HOST: &str = "host.";
 pub(crate) const SET: &str = "set.";
@@ -174,7 +181,12 @@ pub fn counter_columns(schema: &Schema) -> BTreeMap<String, Column> {
         let column = Column::new(of.unit.to_string(), of.meaning.clone());
         (name.clone(), Column { timed: of.timed, gauge: of.gauge, ..column })
     };
-    schema.iter().map(column).collect()
+    let of_cores = |(name, of): (&String, &ambulator_simulator::CounterMeaning)| {
+        let part = name.strip_prefix(STACK_COUNTER)?;
+        let column = Column::new(of.unit.to_string(), format!("By core: {}", of.meaning));
+        Some((format!("{CORE_STACK}{part}"), Column { timed: of.timed, ..column }))
+    };
+    schema.iter().map(column).chain(schema.iter().filter_map(of_cores)).collect()
 }
 
 /// Unit and meaning of the columns of a sampled region; `known` are those of the other columns.
@@ -240,6 +252,10 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
     put("cores.instructions", list(&run.cores, |core| core.instructions.into()));
     put("cores.cycles", list(&run.cores, |core| core.cycles.into()));
     put("cores.ipc", list(&run.cores, |core| core.ipc.into()));
+    for part in run.cores.iter().take(1).flat_map(|core| core.stack.keys()) {
+        let cycles = |core: &CoreResult| core.stack.get(part).copied().into();
+        put(&format!("{CORE_STACK}{part}"), list(&run.cores, cycles));
+    }
     put("windows.instructions", list(&run.windows, |point| point.0.into()));
     put("windows.cycles", list(&run.windows, |point| point.1.into()));
     if let Some(series) = &run.series {
@@ -250,6 +266,9 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
             row.insert((*name).to_owned(), (*value).into());
         }
         row.extend(half.iter().map(|(name, half)| (format!("{HALF}{name}"), (*half).into())));
+    }
+    if let Some(profile) = &run.profile {
+        profile_columns::put(&mut row, profile);
     }
     let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
     put("host.seconds", run.sim_host_seconds.into());
@@ -325,6 +344,7 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
         over_seeds: Vec::new(),
         series: series_columns::read(row)?,
         sampled: reader.sampled()?,
+        profile: profile_columns::read(row)?,
     };
     Ok((info, run))
 }
@@ -399,9 +419,20 @@ impl<'r> Reader<'r> {
         }
         let core = |((instructions, cycles), (name, ipc)): ((u64, u64), (&Value, &Value))| {
             let program = name.as_str().ok_or_else(|| wrong("cores.program", "a list of texts"))?.to_owned();
-            Ok(CoreResult { program, instructions, cycles, ipc: self.float_of("cores.ipc", ipc)? })
+            let ipc = self.float_of("cores.ipc", ipc)?;
+            Ok(CoreResult { program, instructions, cycles, ipc, stack: BTreeMap::new() })
         };
-        points.into_iter().zip(names.iter().zip(ipc)).map(core).collect()
+        let cores = points.into_iter().zip(names.iter().zip(ipc)).map(core);
+        let mut cores: Vec<CoreResult> = cores.collect::<Result<_, String>>()?;
+        for (part, _) in self.below(CORE_STACK) {
+            let column = format!("{CORE_STACK}{part}");
+            let cycles = self.wholes(&column)?;
+            if cycles.len() != cores.len() {
+                return Err(wrong(&column, "a list with a number for each core"));
+            }
+            cores.iter_mut().zip(cycles).for_each(|(core, cycles)| _ = core.stack.insert(part.to_owned(), cycles));
+        }
+        Ok(cores)
     }
 
     fn sampled(&self) -> Result<Option<Sampled>, String> {
@@ -448,7 +479,7 @@ impl<'r> Reader<'r> {
         let mut counters = BTreeMap::new();
         for (name, value) in self.row {
             if is_known(name)
-                || [SET, MEASURE, SERIES, SAMPLED].iter().any(|of| name.starts_with(of))
+                || [SET, MEASURE, SERIES, SAMPLED, PROFILE, CORE_STACK].iter().any(|of| name.starts_with(of))
                 || of_histogram(name)
             {
                 continue;
@@ -462,7 +493,8 @@ impl<'r> Reader<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_simulator::Series;
+    use ambulator_base::MapKind;
+    use ambulator_simulator::{Misses, Profile, ProfiledCode, ProfiledMapping, Series};
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 
@@ -496,8 +528,36 @@ mod tests {
     }
 
     prop_compose! {
-        fn core()(program in ".*", instructions in any::<u64>(), cycles in any::<u64>(), ipc in number()) -> CoreResult {
-            CoreResult { program, instructions, cycles, ipc }
+        fn core()(program in ".*", instructions in any::<u64>(), cycles in any::<u64>(), ipc in number(),
+                  base in any::<u64>(), walk_dram in any::<u64>()) -> CoreResult {
+            let stack = [("base".to_owned(), base), ("walk_dram".to_owned(), walk_dram)].into();
+            CoreResult { program, instructions, cycles, ipc, stack }
+        }
+    }
+
+    fn misses() -> impl Strategy<Value = Misses> {
+        prop::array::uniform5(any::<u64>()).prop_map(Misses::of_values)
+    }
+
+    prop_compose! {
+        fn mapping()(name in ".*", start in any::<u64>(), bytes in any::<u64>(), misses in misses(), kind in 0..5usize)
+                     -> ProfiledMapping {
+            let kind = [MapKind::Anonymous, MapKind::File, MapKind::Heap, MapKind::Stack].get(kind).copied();
+            ProfiledMapping { name, start, bytes, kind, misses }
+        }
+    }
+
+    prop_compose! {
+        fn code()(pc in any::<u64>(), file in ".*", file_offset in any::<u64>(), misses in misses(),
+                  mapping in prop::option::of(0..9usize)) -> ProfiledCode {
+            ProfiledCode { pc, file, file_offset, mapping, misses }
+        }
+    }
+
+    prop_compose! {
+        fn profile()(mappings in vec(mapping(), 0..3), other_mappings in misses(), code in vec(code(), 0..3),
+                     other_code in misses()) -> Profile {
+            Profile { mappings, other_mappings, code, other_code }
         }
     }
 
@@ -517,11 +577,13 @@ mod tests {
                  measures in btree_map("[a-z_0-9]{1,12}", number(), 0..5),
                  counters in btree_map("(mmu|kernel|core)\\.[a-z_.0-9]{1,12}", any::<u64>(), 0..6),
                  histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number(),
-                 series in prop::option::of(series()), sampled in prop::option::of(sampled())) -> RunResult {
+                 series in prop::option::of(series()), profile in prop::option::of(profile()),
+                 sampled in prop::option::of(sampled())) -> RunResult {
             let [simulated_instructions, simulated_accesses, cycles, checked_translations] = numbers;
             RunResult {
                 simulated_instructions, simulated_accesses, cycles, checked_translations, ipc, windows, cores,
-                measures, counters, histograms, series, sampled, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
+                measures, counters, histograms, series, profile, sampled, speedup: 1.0, weighted_speedup: 1.0,
+                sim_host_seconds: host,
                 sim_host_setup_seconds: host / 3.0, spec: serde_json::json!({"a": {"b": 1}}), ..named
             }
         }

@@ -23,20 +23,27 @@ impl Value {
     fn shown(self, run: &RunResult, base: Option<&RunResult>) -> String {
         match self {
             Value::Text(text) => text(run),
-            Value::Number(value, shown) => {
-                let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(value).collect();
-                let Some((number, half)) = (match Spread::of(&of_seeds) {
-                    Some(Spread { mean, half, .. }) => Some((mean, half)),
-                    None => value(run).map(|number| (number, half_of(value, run, base))),
-                }) else {
-                    return "-".into();
-                };
-                match half.filter(|half| *half > 0.0) {
-                    Some(half) => format!("{} ± {}", shown(number), shown(half)),
-                    None => shown(number),
-                }
-            }
+            Value::Number(value, shown) => with_interval(run, base, value, shown),
         }
+    }
+}
+
+/// A number of a run; over several seeds, the mean with half of its interval.
+fn with_interval(
+    run: &RunResult,
+    base: Option<&RunResult>,
+    value: impl Fn(&RunResult) -> Option<f64>,
+    shown: fn(f64) -> String,
+) -> String {
+    let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(&value).collect();
+    let known = match Spread::of(&of_seeds) {
+        Some(Spread { mean, half, .. }) => Some((mean, half)),
+        None => value(run).map(|number| (number, half_of(&value, run, base))),
+    };
+    match known {
+        Some((number, Some(half))) if half > 0.0 => format!("{} ± {}", shown(number), shown(half)),
+        Some((number, _)) => shown(number),
+        None => "-".into(),
     }
 }
 
@@ -207,7 +214,51 @@ pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
     Some(tables.collect::<Vec<_>>().join("\n"))
 }
 
+/// Parts of the cycle stack: label and measure. They add up to [`ALL_CYCLES`].
+const STACK: [(&str, &str); 11] = [
+    ("base", "cpi_base"),
+    ("branch mispredictions", "cpi_branch"),
+    ("front end", "cpi_front"),
+    ("TLB look-ups", "cpi_tlb"),
+    ("page walks", "cpi_walk"),
+    ("data from L1", "cpi_l1"),
+    ("data from L2", "cpi_l2"),
+    ("data from LLC", "cpi_llc"),
+    ("data from DRAM", "cpi_dram"),
+    ("stores", "cpi_stores"),
+    ("operating system", "cpi_os"),
+];
+const ALL_CYCLES: (&str, &str) = ("all", "cpi");
+/// What a part must have in one design to be shown: it would be 0.000.
+const LEAST_SHOWN: f64 = 0.0005;
+
+/// Where the cycles of an instruction go: a row for each part of the cycle stack, a column for each design.
+/// `None` without time.
+pub fn stack_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
+    let (names, rows) = stack_rows(runs)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let tables = blocks(&names, &rows, width).into_iter().map(|columns| block(CPI, &names, &rows, columns, width));
+    Some(tables.collect::<Vec<_>>().join("\n"))
+}
+
+/// The designs that have a cycle stack, and the rows of its table.
+fn stack_rows(runs: &[RunResult]) -> Option<(Vec<String>, Vec<(&'static str, Vec<String>)>)> {
+    let shown: Vec<&RunResult> = runs.iter().filter(|run| run.measure(ALL_CYCLES.1) > 0.0).collect();
+    let row = |(label, measure): (&'static str, &str)| {
+        let cell = |run: &&RunResult| with_interval(run, None, |run| Some(run.measure(measure)), three_digits);
+        (label, shown.iter().map(cell).collect())
+    };
+    let of_any = |(_, measure): &(&str, &str)| shown.iter().any(|run| run.measure(measure) >= LEAST_SHOWN);
+    let rows = STACK.into_iter().filter(of_any).chain([ALL_CYCLES]).map(row).collect();
+    (!shown.is_empty()).then(|| (shown.iter().map(|run| run.design.clone()).collect(), rows))
+}
+
+fn three_digits(value: f64) -> String {
+    format!("{value:.3}")
+}
+
 /// Heads of the tables' first columns.
+const CPI: &str = "cycles per instruction";
 const SIMULATED: &str = "simulated";
 const CORES: &str = "instructions per cycle";
 
@@ -319,6 +370,20 @@ mod tests {
             assert!(table.contains(part), "{part}: {table}");
         }
         assert_eq!(core_table(&[run("radix", 1000)], None), None);
+    }
+
+    #[test]
+    fn the_cycle_stack_has_a_table_whose_last_row_is_the_sum() {
+        let mut radix = run("radix", 1000);
+        radix.measures =
+            [("cpi", 2.5), ("cpi_base", 0.25), ("cpi_walk", 2.25), ("cpi_os", 0.0)].map(|(n, v)| (n.into(), v)).into();
+        let table = stack_table(&[radix, run("untimed", 1000)], None).unwrap();
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(rows[1].contains(&"radix") && !table.contains("untimed"), "{table}");
+        assert!(rows[3].contains(&"base") && rows[3].contains(&"0.250"), "{table}");
+        assert!(rows[4].contains(&"walks") && rows[5].contains(&"all") && rows[5].contains(&"2.500"), "{table}");
+        assert_eq!(rows.len(), 7, "no row for what no design has: {table}");
+        assert_eq!(stack_table(&[run("untimed", 1000)], None), None);
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl Machine {
             advise_huge: spec.run.advise_huge,
             shared_tables: spread,
             lock_hold: spec.costs.lock_hold,
+            profile: spec.run.profile,
         };
         let os = OperatingSystem::new(kernel, hypervisor, settings);
         cores.iter_mut().for_each(|core| os.load_registers(core));

@@ -383,6 +383,7 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         windows: Vec::new(),
         series: None,
         sampled: None,
+        profile: None,
         cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,

@@ -1,6 +1,7 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
 use crate::look_ahead::LookAhead;
+use crate::profile::Misses;
 use crate::stream::SharedStream;
 use ambulator_base::{Batch, ProcessId};
 use ambulator_hardware::CoreWindow;
@@ -110,6 +111,18 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// What translations have cost on this core so far.
+    pub fn misses(&self) -> Misses {
+        let (mmu, run) = (&self.mmu.counters, &self.counters);
+        Misses {
+            l2_tlb_misses: mmu.l2_tlb_misses,
+            walks: mmu.walks,
+            walk_cycles: mmu.walk_cycles,
+            page_faults: run.page_faults,
+            fault_cycles: run.os_cycles,
+        }
+    }
+
     /// Cycles of the measured region on this core so far, or until it finished.
     pub fn measured_cycles(&self) -> u64 {
         let end = if self.finished_at > 0 { self.finished_at } else { self.window.retired_cycle().0 };

@@ -5,6 +5,7 @@ use crate::core::FRONT_END_LINES;
 use crate::error::Stop;
 use crate::machine::{Located, Machine};
 use crate::path::{TranslationPath, Translator};
+use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{Event, EventKind, InFlight, Served};
 
@@ -137,7 +138,7 @@ impl Machine {
         } else {
             self.hw.begin_untimed(number)
         };
-        let Located { at, ready, .. } = self.translate(number, pc, AccessKind::Fetch, now)?;
+        let Located { at, ready, .. } = self.translate(number, pc, pc, AccessKind::Fetch, now)?;
         let access = self.hw.hierarchy.access(number, at, AccessKind::Fetch, pc, ready);
         if self.hw.timing() && (ready > now || access.served != Served::L1) {
             self.hw.cores[number].window.stall_front(access.ready);
@@ -145,9 +146,53 @@ impl Machine {
         Ok(())
     }
 
-    /// Translates an access of a core.
+    /// Translates an access of a core by the instruction at `pc`.
     #[inline(always)]
-    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<Located, Stop> {
+    fn translate(
+        &mut self,
+        number: usize,
+        pc: VirtAddr,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+    ) -> Result<Located, Stop> {
+        if self.os.profiler.is_some() {
+            return self.translate_profiled(number, pc, va, access, now);
+        }
+        self.translate_as_is(number, va, access, now)
+    }
+
+    /// [`Machine::translate`] with a profile: what it costs is charged to the mapping and to the instruction.
+    #[cold]
+    #[inline(never)]
+    fn translate_profiled(
+        &mut self,
+        number: usize,
+        pc: VirtAddr,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+    ) -> Result<Located, Stop> {
+        let before = self.hw.cores[number].misses();
+        let located = self.translate_as_is(number, va, access, now);
+        let core = &self.hw.cores[number];
+        let cost = core.misses().since(&before);
+        if let Some(profiler) = &mut self.os.profiler
+            && cost != Misses::default()
+        {
+            profiler.charge(core.process, pc, va, &cost);
+        }
+        located
+    }
+
+    #[inline(always)]
+    fn translate_as_is(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+    ) -> Result<Located, Stop> {
         let Machine { hw, os, checker, scheduler, .. } = self;
         Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
@@ -157,6 +202,7 @@ impl Machine {
     fn translate_data(
         &mut self,
         number: usize,
+        pc: VirtAddr,
         va: VirtAddr,
         access: AccessKind,
         now: Cycle,
@@ -164,7 +210,7 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         core.slowest_walk_load = 0;
         let walks = core.mmu.counters.walks;
-        let located = self.translate(number, va, access, now)?;
+        let located = self.translate(number, pc, va, access, now)?;
         let core = &self.hw.cores[number];
         Ok((located, core.slowest_walk_load | if core.mmu.counters.walks == walks { 0 } else { WALKED }))
     }
@@ -238,7 +284,7 @@ impl Machine {
     fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
         let access = data_access(record);
         let (Located { at, ready, issued, known }, translation) =
-            self.translate_data(number, record.va, access, Cycle(event.at))?;
+            self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let core = &self.hw.cores[number];
         let mut flight = InFlight { record: *record, issued, at, second: at, translated: ready, translation };
         if access == AccessKind::Store && core.window.asks_at_commit() && splits(record) {
@@ -310,7 +356,7 @@ impl Machine {
         core.window.count(record);
         let access = data_access(record);
         let (Located { at, ready: translated, issued, .. }, translation) =
-            self.translate_data(number, record.va, access, issued)?;
+            self.translate_data(number, record.pc, record.va, access, issued)?;
         let flight = InFlight { record: *record, issued, at, second: at, translated, translation };
         self.access(number, &flight, access, translated)?;
         if splits(record) {
@@ -331,7 +377,8 @@ impl Machine {
             return Ok((PhysAddr((flight.at.0 & !0xfff) | (line.0 & 0xfff)), issued));
         }
         self.hw.cores[number].counters.split_pages += 1;
-        let Located { at, ready, .. } = self.translate(number, line, data_access(&flight.record), issued)?;
+        let access = data_access(&flight.record);
+        let Located { at, ready, .. } = self.translate(number, flight.record.pc, line, access, issued)?;
         Ok((at, ready))
     }
 }

@@ -24,6 +24,7 @@ mod oracle;
 mod oracle_tests;
 mod os_events;
 mod path;
+mod profile;
 mod report;
 mod result;
 mod sampling;
@@ -48,6 +49,7 @@ pub use error::{SimError, Stop};
 pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
+pub use profile::{Misses, Profile, ProfiledCode, ProfiledMapping};
 pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Sampled, Schema, Status,
     join_schemas,

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::spec::Spec;
 use crate::statistics::Occupancies;
 use ambulator_base::{Counters, Histogram};
-use ambulator_hardware::HierarchyCounters;
+use ambulator_hardware::{CoreCounters, HierarchyCounters};
 use ambulator_mmu::{MmuCounters, WalkTraffic};
 
 /// The counters from which measures are derived, summed over cores.
@@ -17,12 +17,35 @@ pub(crate) struct Totals {
     pub(crate) hierarchy: HierarchyCounters,
 }
 
+/// Measures of the cycle stack, and the beginnings of the names of the counters `core.window.stack_...` that
+/// each has.
+const STACK: [(&str, &str); 11] = [
+    ("cpi_base", "base"),
+    ("cpi_branch", "branch"),
+    ("cpi_front", "front"),
+    ("cpi_tlb", "tlb"),
+    ("cpi_walk", "walk"),
+    ("cpi_l1", "l1"),
+    ("cpi_l2", "l2"),
+    ("cpi_llc", "llc"),
+    ("cpi_dram", "dram"),
+    ("cpi_stores", "stores"),
+    ("cpi_os", "os"),
+];
+
+/// What a core has measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfCore {
+    pub instructions: u64,
+    pub cycles: u64,
+    pub window: CoreCounters,
+}
+
 /// What a part of the region has measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub totals: Totals,
-    /// Instructions and cycles by core.
-    pub cores: Vec<(u64, u64)>,
+    pub cores: Vec<OfCore>,
     /// Cycles of the core that takes longest.
     pub cycles: u64,
     pub walk_latency: Histogram,
@@ -39,9 +62,11 @@ impl Measured {
         self.totals.mmu.add(&totals.mmu);
         self.totals.walk_served.add(&totals.walk_served);
         self.totals.hierarchy.add(&totals.hierarchy);
-        self.cores.resize(self.cores.len().max(cores.len()), (0, 0));
+        self.cores.resize(self.cores.len().max(cores.len()), OfCore::default());
         for (sum, core) in self.cores.iter_mut().zip(cores) {
-            *sum = (sum.0 + core.0, sum.1 + core.1);
+            sum.instructions += core.instructions;
+            sum.cycles += core.cycles;
+            sum.window.add(&core.window);
         }
         self.cycles += cycles;
         self.walk_latency.merge(walk_latency);
@@ -111,6 +136,15 @@ impl Measured {
         if timing {
             let seconds = *cycles as f64 / (1e6 * spec.machine.clock_mhz as f64);
             let energy = spec.energy.of(totals, seconds, self.cores.len(), spec.dram.channels * spec.dram.ranks);
+            let mut windows = CoreCounters::default();
+            self.cores.iter().for_each(|core| windows.add(&core.window));
+            all.push(("cpi", share(windows.cycles, instructions)));
+            for (name, begin) in STACK {
+                let parts = CoreCounters::DEFS.iter().zip(windows.values());
+                let of =
+                    parts.filter(|(def, _)| def.name.strip_prefix("stack_").is_some_and(|of| of.starts_with(begin)));
+                all.push((name, share(of.map(|(_, cycles)| cycles).sum(), instructions)));
+            }
             all.push(("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64)));
             all.extend(energy);
         }
@@ -144,8 +178,11 @@ impl Machine {
         if !timing {
             totals.mmu.mmu_cycles = 0;
         }
-        let of_core =
-            |core: &crate::core::Core| (core.counters.instructions, if timing { core.measured_cycles() } else { 0 });
+        let of_core = |core: &crate::core::Core| OfCore {
+            instructions: core.counters.instructions,
+            cycles: if timing { core.measured_cycles() } else { 0 },
+            window: core.window.counters(),
+        };
         Measured {
             totals,
             cores: self.hw.cores.iter().map(of_core).collect(),

@@ -5,6 +5,7 @@ use crate::core::{Core, FRONT_END_LINES};
 use crate::hardware::{Hardware, Memories};
 use crate::locks::Locks;
 use crate::machine::Phase;
+use crate::profile::Profiler;
 use crate::timeline::Action;
 use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
 use ambulator_memory::PhysicalMemory;
@@ -28,6 +29,8 @@ pub(crate) struct OsSettings {
     pub shared_tables: bool,
     /// Cycles that an action holds a lock.
     pub lock_hold: u64,
+    /// `run.profile`.
+    pub profile: u32,
 }
 
 /// The kernel, with nested paging the hypervisor below it, and their pending actions for the hardware.
@@ -36,6 +39,8 @@ pub(crate) struct OperatingSystem {
     hypervisor: Option<Hypervisor>,
     settings: OsSettings,
     locks: Locks,
+    /// Who causes walks and faults, with `run.profile`.
+    pub profiler: Option<Box<Profiler>>,
     /// Cycles of page-table upkeep so far.
     table_cycles: u64,
     /// Buffers for the kernel's effects of an action: pending TLB shootdowns, migrated pages, zeroed frames,
@@ -57,13 +62,14 @@ impl OperatingSystem {
         OperatingSystem {
             kernel,
             hypervisor,
-            settings,
             locks: Locks::default(),
+            profiler: Profiler::new(settings.profile),
             table_cycles: 0,
             shootdowns: Vec::new(),
             migrations: Vec::new(),
             zeroed: Vec::new(),
             held: Vec::new(),
+            settings,
         }
     }
 
@@ -140,6 +146,9 @@ impl OperatingSystem {
     /// Sets every counter to zero.
     pub fn reset_counters(&mut self) {
         self.table_cycles = 0;
+        if let Some(profiler) = &mut self.profiler {
+            profiler.reset();
+        }
         self.kernel.reset_counters();
         if let Some(hypervisor) = &mut self.hypervisor {
             hypervisor.kernel.reset_counters();
@@ -349,11 +358,17 @@ impl OperatingSystem {
                 self.require_alive(core.process)?;
                 let process = self.kernel.fork(core.process).map_err(|e| stop_of(&e))?;
                 core.processes.push((*child, process));
+                if let Some(profiler) = &mut self.profiler {
+                    profiler.fork(core.process, process);
+                }
             }
             VmEvent::Exit { process } => {
                 let in_kernel = core.kernel_process(*process).ok_or_else(|| unknown(*process))?;
                 self.kernel.event(in_kernel, &VmEvent::Exit { process: in_kernel }).map_err(|e| stop_of(&e))?;
                 core.processes.retain(|(stream, _)| stream != process);
+                if let Some(profiler) = &mut self.profiler {
+                    profiler.exit(in_kernel);
+                }
             }
             VmEvent::Switch { process, .. } => {
                 let to = core.kernel_process(*process).ok_or_else(|| unknown(*process))?;
@@ -373,6 +388,9 @@ impl OperatingSystem {
                 let process = core.process;
                 self.require_alive(process)?;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
+                if let Some(profiler) = &mut self.profiler {
+                    profiler.event(process, other);
+                }
                 if self.settings.advise_huge
                     && let VmEvent::Map { start, len, kind: MapKind::Anonymous, .. } = *other
                     && len >= PageSize::SIZE_2M.bytes()

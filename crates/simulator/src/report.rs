@@ -4,11 +4,14 @@ use crate::census::census;
 use crate::colours;
 use crate::hardware::Hardware;
 use crate::machine::{Machine, Phase};
-use crate::measured::{Measured, share};
+use crate::measured::{Measured, OfCore, share};
 use crate::os_events::OperatingSystem;
+use crate::profile::Profile;
 use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
 use crate::spec::Spec;
+use crate::stream::SharedStream;
 use ambulator_base::{CounterSink, Counters};
+use ambulator_hardware::CoreCounters;
 use std::collections::BTreeMap;
 
 /// Reports every counter of the hardware to `sink`, core by core.
@@ -26,6 +29,12 @@ fn report_hardware(hw: &Hardware, sink: &mut dyn CounterSink) {
 pub(crate) fn report_counters(hw: &Hardware, os: &OperatingSystem, sink: &mut dyn CounterSink) {
     report_hardware(hw, sink);
     os.report_counters(sink);
+}
+
+/// The cycle stack of a core.
+fn stack_of(window: &CoreCounters) -> BTreeMap<String, u64> {
+    let all = CoreCounters::DEFS.iter().zip(window.values());
+    all.filter_map(|(def, value)| Some((def.name.strip_prefix("stack_")?.to_owned(), value))).collect()
 }
 
 impl Machine {
@@ -48,11 +57,26 @@ impl Machine {
 
     /// What each core has measured.
     fn core_results(&self, measured: &Measured) -> Vec<CoreResult> {
-        let result = |(core, &(instructions, cycles)): (&crate::core::Core, &(u64, u64))| {
+        let result = |(core, of): (&crate::core::Core, &OfCore)| {
+            let OfCore { instructions, cycles, ref window } = *of;
             let program = core.stream.identity().name.clone();
-            CoreResult { program, instructions, cycles, ipc: share(instructions, cycles) }
+            let stack = if cycles > 0 { stack_of(window) } else { BTreeMap::new() };
+            CoreResult { program, instructions, cycles, ipc: share(instructions, cycles), stack }
         };
         self.hw.cores.iter().zip(&measured.cores).map(result).collect()
+    }
+
+    /// Who causes page walks and page faults, with `run.profile`.
+    fn profile(&self) -> Option<Profile> {
+        let profiler = self.os.profiler.as_ref()?;
+        let mut streams: Vec<&SharedStream> = Vec::new();
+        for core in &self.hw.cores {
+            if !streams.iter().any(|stream| std::ptr::eq(*stream, &*core.stream)) {
+                streams.push(&core.stream);
+            }
+        }
+        let names: Vec<_> = streams.into_iter().flat_map(SharedStream::named_ranges).collect();
+        Some(profiler.profile(&names))
     }
 
     /// Whether time is simulated where the region is measured.
@@ -116,6 +140,7 @@ impl Machine {
             },
             series: self.statistics.series(&self.hw, &self.os),
             sampled: self.sampler.as_ref().map(|sampler| sampler.result(&self.hw, spec)),
+            profile: self.profile(),
             cores: self.core_results(&measured),
             checked_translations: self.checker.checked(),
             sim_host_seconds: 0.0,

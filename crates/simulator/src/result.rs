@@ -1,5 +1,6 @@
 //! The result of a run: every counter with its unit and meaning, and the measures derived from them.
 
+use crate::profile::Profile;
 use crate::series::Series;
 use ambulator_base::{CounterDef, CounterSink, Histogram, ProgramIdentity, Unit};
 use schemars::JsonSchema;
@@ -105,6 +106,10 @@ pub struct CoreResult {
     pub cycles: u64,
     /// Instructions per cycle; 0 in functional mode.
     pub ipc: f64,
+    /// The core's cycle stack: cycles by cause, which add up to `cycles`, by the ends of the names of the
+    /// counters `core.window.stack_...`. Empty in functional mode.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stack: BTreeMap<String, u64>,
 }
 
 /// How a region was sampled (`run.sampling`), and how far its numbers can be trusted.
@@ -157,6 +162,9 @@ pub struct RunResult {
     /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
+    /// Who causes page walks and page faults, with `run.profile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// What each core has measured.
     #[serde(default)]
     pub cores: Vec<CoreResult>,
@@ -246,6 +254,18 @@ measures! {
     "energy_dram", "nJ", "Energy of accesses to DRAM and of its refreshes.";
     "energy_static", "nJ", "Static energy of cores, and background energy of DRAM.";
     "energy_per_instruction", "pJ", "Energy per instruction.";
+    "cpi", "cycles", "Core cycles per instruction. The other measures that begin with `cpi_` are its parts, by cause.";
+    "cpi_base", "cycles", "Part of `cpi` in which instructions committed at full width, or waited for operands.";
+    "cpi_branch", "cycles", "Part of `cpi` without commit after mispredicted branches.";
+    "cpi_front", "cycles", "Part of `cpi` without commit for instruction fetch, its translation included.";
+    "cpi_tlb", "cycles", "Part of `cpi` in which the oldest instruction waited for look-ups of TLBs.";
+    "cpi_walk", "cycles", "Part of `cpi` in which it waited for page walks or lookasides.";
+    "cpi_l1", "cycles", "Part of `cpi` in which it waited for data from L1 or the store queue.";
+    "cpi_l2", "cycles", "Part of `cpi` in which it waited for data from L2.";
+    "cpi_llc", "cycles", "Part of `cpi` in which it waited for data from the last-level cache.";
+    "cpi_dram", "cycles", "Part of `cpi` in which it waited for data from DRAM.";
+    "cpi_stores", "cycles", "Part of `cpi` without commit because the store queue was full.";
+    "cpi_os", "cycles", "Part of `cpi` in the operating system.";
     "census_pages", "4 KiB pages", "Pages mapped at the end, with `run.census`.";
     "census_gap_1_coverage", "ratio", "Share of mapped pages whose successor is the next page number, with `run.census`.";
     "census_virtual_runs", "runs", "Runs of mapped pages with the same permissions, with `run.census`.";

@@ -1,6 +1,6 @@
 //! The intervals of sampled regions.
 
-use crate::measured::Measured;
+use crate::measured::{Measured, OfCore};
 use crate::sampling::Sampler;
 use crate::spec::{RunSpec, Sampling, Spec};
 use ambulator_base::{Random, student_t};
@@ -12,7 +12,8 @@ fn sampler() -> Sampler {
 
 /// A window with that many instructions, cycles and L2 TLB misses.
 fn window(instructions: u64, cycles: u64, misses: u64) -> (Measured, BTreeMap<String, u64>) {
-    let mut measured = Measured { cycles, cores: vec![(instructions, cycles)], ..Measured::default() };
+    let mut measured =
+        Measured { cycles, cores: vec![OfCore { instructions, cycles, ..OfCore::default() }], ..Measured::default() };
     measured.totals.run.instructions = instructions;
     measured.totals.mmu.l2_tlb_misses = misses;
     (measured, BTreeMap::from([("mmu.l2_tlb_misses".to_owned(), misses)]))

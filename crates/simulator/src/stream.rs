@@ -1,7 +1,7 @@
 //! One decoding of a program's stream for several machines: batches are decoded once, shared, and dropped
 //! when the slowest machine has passed them.
 
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -87,6 +87,11 @@ impl SharedStream {
     /// The share of the source that has been read, if the source knows.
     pub fn progress(&self) -> Option<f64> {
         self.lock().source.progress()
+    }
+
+    /// The named parts of the address space, as far as the source has been read.
+    pub fn named_ranges(&self) -> Vec<NamedRange> {
+        self.lock().source.named_ranges()
     }
 
     /// Notes on the source as far as it has been read.

@@ -199,6 +199,7 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
         )));
     }
     let mut report = out.report;
+    out.sink.name_ranges(&source.named_ranges());
     out.sink.finish().map_err(|e| at_output(&e))?;
     output.finish().map_err(cannot)?;
     report.bytes = bytes.get();

@@ -6,7 +6,7 @@
 //! 63)`. A *text* is a varint of its bytes, then UTF-8. Checksums are xxh3-64 with seed 0.
 //!
 //! ```text
-//! file     := header block* [note] [footer]
+//! file     := header block* [names] [note] [footer]
 //!
 //! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of the above
 //! body     := u8 log2 of the page size (12)
@@ -20,6 +20,9 @@
 //!             u64 checksum of the 32 bytes before it followed by the payload     payload
 //! payload  := column{7}: sites, order, address, gap, dependence 1, dependence 2, event
 //! column   := u8 packing (0: none, 1: one zstd frame)  varint unpacked bytes  varint stored bytes  stored
+//!
+//! names    := "ANAM"  u32 bytes of the ranges  range*  u64 checksum of the above
+//! range    := varint start  varint bytes  varint offset in the file + 1 (0: no file)  text name
 //!
 //! note     := "ANOT"  u32 bytes of the text (at most 4096)  text in UTF-8  u64 checksum of the above
 //!
@@ -56,8 +59,11 @@
 //! A dependence counts records backwards and never crosses a switch event: with several threads it stays
 //! within the records of its own thread.
 //!
+//! The names are those of parts of the address space: the paths of the files that were mapped there. Ranges
+//! may overlap, where one mapping followed another.
+//!
 //! The note says why the trace ends before its program would have: a crash, an interrupt, a full disk.
-//! Readers that do not know it find the blocks by the footer.
+//! Readers that do not know names or notes find the blocks by the footer.
 //!
 //! Each block can be decoded without the others. A file whose writer was killed has no footer; readers use
 //! the blocks' own headers and read it up to its last complete block. Readers reject versions that they do

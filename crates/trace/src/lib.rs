@@ -17,6 +17,7 @@ mod gem5;
 mod implicit_maps;
 mod lackey;
 mod mappings;
+mod names;
 mod open;
 mod perf;
 mod physical;
@@ -53,7 +54,7 @@ pub use reuse::ReuseReport;
 pub use summary::{Head, HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec, Truncate};
 
-use ambulator_base::{Record, SourceError, VmEvent};
+use ambulator_base::{NamedRange, Record, SourceError, VmEvent};
 
 /// A destination for a stream of records.
 pub trait RecordSink {
@@ -68,6 +69,10 @@ pub trait RecordSink {
     /// # Errors
     /// The format cannot represent it, or writing fails.
     fn event(&mut self, event: VmEvent) -> Result<(), SourceError>;
+
+    /// Says what parts of the address space are called, before the stream ends. Formats without a place for
+    /// it leave it out.
+    fn name_ranges(&mut self, _names: &[NamedRange]) {}
 
     /// Writes everything still buffered and ends the stream.
     ///

@@ -5,8 +5,9 @@ use crate::format::{
     BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, MAX_NOTE, TRAILER_BYTES,
     TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, decode_note, u32_at, u64_at,
 };
+use crate::names;
 use crate::open::TraceFormat;
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Read, Seek, SeekFrom};
@@ -31,6 +32,8 @@ pub struct TraceInfo {
     pub recovered: Option<String>,
     /// Why the trace ends before its program would have, if its writer said so.
     pub cut_short: Option<String>,
+    /// What parts of the address space are called.
+    pub names: Vec<NamedRange>,
 }
 
 /// What `trace info --json` says of a trace whose index alone was read.
@@ -101,14 +104,14 @@ impl<R: Read + Seek> TraceReader<R> {
         let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
         source.seek(SeekFrom::Start(0)).map_err(io)?;
         let (header, head_bytes, mut digest) = read_header(&mut source, name, bytes)?;
-        let (entries, recovered, cut_short) = match read_footer(&mut source, head_bytes, bytes).map_err(io)? {
+        let (entries, recovered, (names, cut_short)) = match read_footer(&mut source, head_bytes, bytes).map_err(io)? {
             Some((entries, at)) => {
-                let note = read_note(&mut source, &entries, head_bytes, at).map_err(io)?;
-                (entries, None, note)
+                let after = read_names_and_note(&mut source, &entries, head_bytes, at).map_err(io)?;
+                (entries, None, after)
             }
             None => {
                 let (entries, note) = scan(&mut source, name, head_bytes, bytes)?;
-                (entries, note, None)
+                (entries, note, (Vec::new(), None))
             }
         };
         let mut first_records = Vec::with_capacity(entries.len());
@@ -127,6 +130,7 @@ impl<R: Read + Seek> TraceReader<R> {
             bytes,
             recovered,
             cut_short,
+            names,
             header,
         };
         info.header.identity.digest = digest.digest();
@@ -279,13 +283,13 @@ fn read_footer<R: Read + Seek>(
     Ok(decode_footer(&footer, offset, head).map(|entries| (entries, offset)))
 }
 
-/// Reads the note between the last block and the footer, if there is a sound one.
-fn read_note<R: Read + Seek>(
+/// Reads the names and the note between the last block and the footer, if there are sound ones.
+fn read_names_and_note<R: Read + Seek>(
     source: &mut R,
     entries: &[BlockEntry],
     head: u64,
     footer: u64,
-) -> std::io::Result<Option<String>> {
+) -> std::io::Result<(Vec<NamedRange>, Option<String>)> {
     let mut end = head;
     if let Some(last) = entries.last() {
         let mut block = [0; BLOCK_HEADER_BYTES];
@@ -293,13 +297,15 @@ fn read_note<R: Read + Seek>(
         source.read_exact(&mut block)?;
         end = last.offset + (BLOCK_HEADER_BYTES as u64) + u64::from(u32_at(&block, 4));
     }
-    let Some(len) = footer.checked_sub(end).filter(|len| (16..=16 + MAX_NOTE as u64).contains(len)) else {
-        return Ok(None);
+    let most = names::MAX_SECTION + 16 + MAX_NOTE as u64;
+    let Some(len) = footer.checked_sub(end).filter(|len| (16..=most).contains(len)) else {
+        return Ok((Vec::new(), None));
     };
-    let mut note = vec![0; len as usize];
+    let mut between = vec![0; len as usize];
     source.seek(SeekFrom::Start(end))?;
-    source.read_exact(&mut note)?;
-    Ok(decode_note(&note))
+    source.read_exact(&mut between)?;
+    let (names, note) = names::decode(&between);
+    Ok((names, decode_note(note)))
 }
 
 type Scanned = (Vec<BlockEntry>, Option<String>);
@@ -403,5 +409,9 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
     fn notes(&self) -> Vec<String> {
         let cut = self.info.cut_short.iter().map(|why| format!("{}: the trace was cut short: {why}", self.name));
         self.info.recovered.iter().cloned().chain(cut).collect()
+    }
+
+    fn named_ranges(&self) -> Vec<NamedRange> {
+        self.info.names.clone()
     }
 }

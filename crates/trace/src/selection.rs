@@ -1,7 +1,7 @@
 //! Parts of a trace: what comes after a number of instructions, or windows at regular distances.
 
 use crate::first_touch::FirstTouches;
-use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent};
+use ambulator_base::{Batch, NamedRange, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent};
 
 /// Which instructions of a trace are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +166,10 @@ impl RecordSource for Selected {
 
     fn notes(&self) -> Vec<String> {
         self.source.notes()
+    }
+
+    fn named_ranges(&self) -> Vec<NamedRange> {
+        self.source.named_ranges()
     }
 }
 

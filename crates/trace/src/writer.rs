@@ -5,7 +5,8 @@ use crate::block::{MAX_EVENTS, MAX_RECORDS};
 use crate::encode::Encoder;
 use crate::event_codec;
 use crate::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer, encode_note};
-use ambulator_base::{Batch, Invalid, Record, SourceError, VmEvent};
+use crate::names;
+use ambulator_base::{Batch, Invalid, NamedRange, Record, SourceError, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -57,6 +58,7 @@ pub struct TraceWriter<W: Write> {
     instructions: u64,
     records_before: u64,
     entries: Vec<BlockEntry>,
+    names: Vec<NamedRange>,
 }
 
 impl<W: Write> TraceWriter<W> {
@@ -89,6 +91,7 @@ impl<W: Write> TraceWriter<W> {
             instructions: 0,
             records_before: 0,
             entries: Vec::new(),
+            names: Vec::new(),
         })
     }
 
@@ -128,6 +131,11 @@ impl<W: Write> TraceWriter<W> {
         check_event(&event, self.va_limit)?;
         self.batch.push_event(event);
         if self.batch.events.len() == MAX_EVENTS { self.write_block() } else { Ok(()) }
+    }
+
+    /// What parts of the address space are called: the end of the trace has it.
+    pub fn name_ranges(&mut self, names: &[NamedRange]) {
+        self.names = names.to_vec();
     }
 
     /// Records so far.
@@ -198,7 +206,10 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the note, unless it is empty, and the footer.
     fn write_end(&mut self, note: &str) -> std::io::Result<()> {
-        let mut end = if note.is_empty() { Vec::new() } else { encode_note(note) };
+        let mut end = names::encode(&self.names);
+        if !note.is_empty() {
+            end.extend(encode_note(note));
+        }
         end.extend(encode_footer(&self.entries, self.offset + end.len() as u64));
         self.out.write_all(&end)?;
         self.out.flush()?;
@@ -251,6 +262,10 @@ impl<W: Write> RecordSink for TraceWriter<W> {
 
     fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
         TraceWriter::event(self, event)
+    }
+
+    fn name_ranges(&mut self, names: &[NamedRange]) {
+        TraceWriter::name_ranges(self, names);
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SourceError> {

@@ -3,7 +3,7 @@
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
 use crate::registry::{program, programs};
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, excerpt, nearest};
+use ambulator_base::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, excerpt, nearest};
 use ambulator_trace::{TraceOptions, open_trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,10 @@ impl RecordSource for Labelled {
 
     fn notes(&self) -> Vec<String> {
         self.source.notes()
+    }
+
+    fn named_ranges(&self) -> Vec<NamedRange> {
+        self.source.named_ranges()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Round-robin multiprogramming: several programs on one core, each in its own process.
 
-use ambulator_base::{Batch, ProcessId, ProgramIdentity, Record, RecordSource, SourceError, VmEvent};
+use ambulator_base::{Batch, NamedRange, ProcessId, ProgramIdentity, Record, RecordSource, SourceError, VmEvent};
 
 /// One of the programs.
 struct Job {
@@ -196,6 +196,10 @@ impl RecordSource for TimeShared {
 
     fn notes(&self) -> Vec<String> {
         self.programs.iter().flat_map(|program| program.source.notes()).collect()
+    }
+
+    fn named_ranges(&self) -> Vec<NamedRange> {
+        self.programs.iter().flat_map(|program| program.source.named_ranges()).collect()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::CPU;
 use super::emulator::{Emulator, Run, check_program, how_it_ended, name_of};
+use super::mapped_files::MappedFiles;
 use crate::{Failure, interrupt};
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError};
 use ambulator_trace::wire::WireReader;
 use std::fs::File;
 use std::process::ExitStatus;
@@ -22,6 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 struct Live {
     emulator: Emulator,
     reader: WireReader<Arc<File>>,
+    files: Option<MappedFiles>,
     name: String,
     command: String,
     stop: Arc<AtomicBool>,
@@ -59,6 +61,7 @@ impl RecordSource for Live {
                 }
                 self.conclude(finished)?;
             }
+            self.files.iter_mut().for_each(|files| files.follow(batch));
             if !self.started
                 && let Some(start) = self.reader.start()
             {
@@ -78,6 +81,10 @@ impl RecordSource for Live {
 
     fn notes(&self) -> Vec<String> {
         self.note.iter().cloned().collect()
+    }
+
+    fn named_ranges(&self) -> Vec<NamedRange> {
+        self.files.as_ref().map_or_else(Vec::new, |files| files.known().to_vec())
     }
 }
 
@@ -132,5 +139,6 @@ pub fn live(line: &[String], skip: u64, failed: Arc<AtomicBool>) -> Result<Box<d
     }
     let command = line.join(" ");
     let (started, over) = (false, false);
-    Ok(Box::new(Live { emulator, reader, name, command, stop, started, over, failed, note: None }))
+    let files = reader.process().ok().map(|(process, ..)| MappedFiles::of(process));
+    Ok(Box::new(Live { emulator, reader, files, name, command, stop, started, over, failed, note: None }))
 }

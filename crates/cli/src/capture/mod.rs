@@ -3,6 +3,7 @@
 mod children;
 mod emulator;
 mod live;
+mod mapped_files;
 mod recorder;
 
 pub use live::live;

@@ -1,5 +1,6 @@
 //! Writes what one captured process sends to a trace file, which is complete or cut short, and never broken.
 
+use super::mapped_files::MappedFiles;
 use ambulator_base::{Batch, OutputFile, ProgramIdentity, SourceError, VmEvent};
 use ambulator_trace::wire::{VA_BITS, WireReader};
 use ambulator_trace::{
@@ -159,12 +160,15 @@ impl Recorder {
             nothing: None,
             failed: false,
         };
-        let received = self.receive(&mut sink, &mut batch, &mut recorded, death);
+        let mut files = self.reader.process().ok().map(|(process, ..)| MappedFiles::of(process));
+        let received = self.receive(&mut sink, &mut batch, &mut recorded, &mut files, death);
+        let names = files.as_ref().map(MappedFiles::known).unwrap_or_default();
         recorded.executed = self.reader.executed().unwrap_or_default();
         let named = |error: &SourceError| format!("{}: {error}", self.path.display());
         let mut why = received.as_ref().ok().cloned().flatten();
         match sink {
             Some(Sink::Ours(mut writer)) => {
+                writer.name_ranges(names);
                 let note = why.as_ref().map(|why| recorded.after(why)).unwrap_or_default();
                 if let Err(error) = received.and_then(|_| writer.finish_early(&note)) {
                     let kept = writer.salvage(&error.message).map_err(|_| named(&error))?;
@@ -203,6 +207,7 @@ impl Recorder {
         sink: &mut Option<Sink>,
         batch: &mut Batch,
         recorded: &mut Recorded,
+        files: &mut Option<MappedFiles>,
         death: &dyn Fn() -> Option<String>,
     ) -> Result<Option<String>, SourceError> {
         let mut pause = SHORTEST_PAUSE;
@@ -215,6 +220,7 @@ impl Recorder {
             if over && !finished {
                 self.reader.rest(batch)?;
             }
+            files.iter_mut().for_each(|files| files.follow(batch));
             if sink.is_none() && self.reader.start().is_some() {
                 *sink = Some(self.begin()?);
             }

@@ -18,6 +18,7 @@ mod shard;
 mod shared_file;
 
 use crate::cell::{build, is_of_this_build};
+use crate::profile_columns;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
@@ -396,6 +397,7 @@ impl Store {
             let known = row::columns().into_iter().chain(row::counter_columns(schema)).collect();
             wanted.extend(row::sample_columns(sampled, &known));
         }
+        wanted.extend(run.profile.iter().flat_map(|_| profile_columns::columns()));
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),

@@ -482,6 +482,11 @@ pub struct RunSpec {
     /// is skipped: pages are mapped, and nothing else happens. 0 skips nothing.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: warming that never ends has no bias (SMARTS Sec. 4.3)"))]
     pub sample_warming: u64,
+    /// Rows of the result's `profile`, which says which mappings of the program and which of its instructions
+    /// cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0 for
+    /// no profile.
+    #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "our choice"))]
+    pub profile: u32,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
@@ -527,6 +532,7 @@ impl Default for RunSpec {
             sample_window: 100_000,
             sample_timing: 50_000,
             sample_warming: 0,
+            profile: 0,
             populate: true,
             advise_huge: false,
             mode: RunMode::Timing,
@@ -566,6 +572,12 @@ impl RunSpec {
             wrong.push(Invalid::new(
                 format!("{at}.sampling"),
                 format!("is \"windows\", and `{at}.mode` \"functional\": windows are what is measured with time"),
+            ));
+        }
+        if self.profile > 0 {
+            wrong.push(Invalid::new(
+                format!("{at}.profile"),
+                format!("is {}; it must be 0 with `{at}.sampling`: a profile is of a whole region", self.profile),
             ));
         }
         if self.interval > 0 {
