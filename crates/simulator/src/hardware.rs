@@ -2,12 +2,13 @@
 //! share.
 
 use crate::core::{Core, CorePhase};
+use crate::hosted::Effect;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use ambulator_base::{Counters, Cycle, FRAME_BYTES};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
-use ambulator_mmu::{CorePort, Mmu};
+use ambulator_mmu::{CorePort, Mmu, Recording};
 use ambulator_os::{Migration, Zeroed};
 
 /// Cores, caches and main memory.
@@ -25,6 +26,10 @@ pub(crate) struct Hardware {
     /// The kernel's time when the machine last lost time, and by how many cycles the clock is ahead of it.
     kernel_time: u64,
     ahead: u64,
+    /// Of a machine inside another simulator: the accesses of the translation in progress, and what happened
+    /// besides that the simulator around it may want to know.
+    pub recording: Option<Box<Recording>>,
+    pub effects: Vec<Effect>,
 }
 
 /// Cycles between two accesses in functional mode: more than the loads, walks and refills of one access take
@@ -49,7 +54,19 @@ impl Hardware {
         timing: bool,
     ) -> Hardware {
         let untimed = Cycle(0);
-        Hardware { cores, hierarchy, path, entry, timing, has_time: timing, untimed, kernel_time: 0, ahead: 0 }
+        Hardware {
+            cores,
+            hierarchy,
+            path,
+            entry,
+            timing,
+            has_time: timing,
+            untimed,
+            kernel_time: 0,
+            ahead: 0,
+            recording: None,
+            effects: Vec::new(),
+        }
     }
 
     /// Switches time on or off ([`crate::Machine::set_timed`]). Nothing is in flight.
@@ -175,6 +192,7 @@ impl Hardware {
             nearer: 0,
             traffic: &mut core.traffic,
             slowest: &mut core.slowest_walk_load,
+            recording: self.recording.as_deref_mut(),
         };
         act(&mut core.mmu, &mut port)
     }
@@ -187,6 +205,9 @@ impl Hardware {
         }
         let core = &mut self.cores[number];
         core.counters.os_cycles += cycles;
+        if self.recording.is_some() {
+            return;
+        }
         if self.timing {
             core.window.serialize(cycles);
         } else {
@@ -205,6 +226,9 @@ impl Hardware {
     /// Copies a page that the kernel has moved for a core, in the background. Accesses to the page wait for
     /// the end of the copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
+        if self.recording.is_some() {
+            return self.effects.push(Effect::copy(moved));
+        }
         let now = self.time_of(number);
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
         for core in &mut self.cores {
@@ -215,6 +239,9 @@ impl Hardware {
     /// Writes frames that the kernel has zeroed for a core to main memory. The core was charged the cycles that
     /// it took, which have just passed.
     pub fn zero(&mut self, number: usize, zeroed: &[Zeroed]) {
+        if self.recording.is_some() {
+            return self.effects.extend(zeroed.iter().map(Effect::zero));
+        }
         let cycles: u64 = zeroed.iter().map(|one| one.cycles).sum();
         let mut begin = Cycle(self.time_of(number).0.saturating_sub(cycles));
         for one in zeroed {
