@@ -71,12 +71,11 @@ template <typename Mmu> struct Core {
 
 template <typename Mmu, typename Check, typename Between>
 Result simulate(const Options &options, std::vector<Core<Mmu>> &cores, Cache &last, Dram &dram, Check check,
-                Between between) {
+                Between between, std::uint64_t &now) {
     Result result;
-    std::uint64_t now = 0;
     std::FILE *csv = options.csv.empty() ? nullptr : std::fopen(options.csv.c_str(), "w");
     for (bool goes_on = true; goes_on; ++now) {
-        goes_on = false;
+        goes_on = false; // `now` is the clock that the callbacks see too
         dram.tick(now);
         last.tick(now);
         for (std::uint32_t number = 0; number < cores.size(); ++number) {
@@ -95,7 +94,7 @@ Result simulate(const Options &options, std::vector<Core<Mmu>> &cores, Cache &la
             }
             core.mmu->done().clear();
             if (core.begun < options.accesses && core.in_flight < options.window) {
-                if (between(number, core.begun, now, core.in_flight)) {
+                if (between(number, core.begun, core.in_flight)) {
                     const auto [address, access] = core.stream.next();
                     if (csv)
                         std::fprintf(csv, " %c %llx,8\n", access == AMBULATOR_STORE ? 'S' : 'L',
@@ -143,7 +142,7 @@ int run(const Options &options) {
         }
         result = simulate(
             options, cores, last, dram, [](std::uint32_t, const ambulator::Finished &) { return true; },
-            [&now](std::uint32_t, std::uint64_t, std::uint64_t cycle, std::uint64_t) { return now = cycle, true; });
+            [](std::uint32_t, std::uint64_t, std::uint64_t) { return true; }, now);
         std::uint64_t walks = 0;
         for (Core<OwnWalker> &core : cores)
             walks += core.mmu->walks;
@@ -187,8 +186,7 @@ int run(const Options &options) {
             const std::uint64_t truth = machine->lookup(options.threads ? 0 : number, found.address);
             return truth == found.physical || moved.count(found.address >> 12) != 0;
         };
-        auto between = [&](std::uint32_t number, std::uint64_t begun, std::uint64_t cycle, std::uint64_t in_flight) {
-            now = cycle;
+        auto between = [&](std::uint32_t number, std::uint64_t begun, std::uint64_t in_flight) {
             if (!options.unmap || begun % 1000 != 999)
                 return true;
             if (in_flight > 0)
@@ -201,7 +199,7 @@ int run(const Options &options) {
             }
             return true;
         };
-        result = simulate(options, cores, last, dram, check, between);
+        result = simulate(options, cores, last, dram, check, between, now);
         say("stand_in.invalidated", invalidated);
         machine->check_books();
         counters = machine->counters();

@@ -10,6 +10,9 @@ mod clock;
 mod effects;
 mod steps;
 
+#[cfg(test)]
+mod tests;
+
 pub use clock::MOST_IN_FLIGHT;
 pub use effects::Effect;
 pub use steps::{HostedStep, StepKind};
@@ -345,7 +348,7 @@ impl HostedMachine {
         let walk = self.next_walk;
         self.next_walk += 1;
         self.counters.walks_begun += 1;
-        self.clocks[core].add(walk, begin, end, now);
+        self.clocks[core].add(walk, begin, end.max(begin), now);
         walk
     }
 
