@@ -2,7 +2,7 @@
 // flight, caches with queues and latencies, answers that are late and in another order than asked for.
 //
 //   stand-in run [--design D] [--set K=V]... [--cores N] [--accesses N] [--window N] [--pages N] [--seed N] [--own]
-//                [--threads] [--unmap] [--csv FILE]
+//                [--threads] [--unmap] [--touch] [--csv FILE]
 #include "caches.hpp"
 #include "own_walker.hpp"
 
@@ -25,7 +25,7 @@ struct Options {
     std::vector<std::string> settings;
     std::uint32_t cores = 1;
     std::uint64_t accesses = 20000, window = 16, pages = 4096, seed = 1;
-    bool own = false, threads = false, unmap = false;
+    bool own = false, threads = false, unmap = false, touch = false;
     std::string csv;
 };
 
@@ -134,6 +134,8 @@ int run(const Options &options) {
             Core<OwnWalker> &core = cores.back();
             core.caches = std::make_unique<Private>(last);
             core.mmu = std::make_unique<OwnWalker>(*core.caches);
+            if (options.touch)
+                core.mmu->touch(BASE, options.pages * 4096);
         }
         std::uint64_t now = 0;
         for (Core<OwnWalker> &core : cores) {
@@ -160,6 +162,8 @@ int run(const Options &options) {
                 machine->switch_to(number, 0);
             if (number == 0 || !options.threads)
                 machine->map(number, BASE, options.pages * 4096);
+            if (options.touch && (number == 0 || !options.threads))
+                machine->touch(number, BASE, options.pages * 4096);
             cores.emplace_back(options.seed + number, options.pages);
             Core<ambulator::Engine> &core = cores.back();
             core.caches = std::make_unique<Private>(last);
@@ -229,8 +233,11 @@ int main(int count, char **arguments) {
         return usage();
     for (int at = 2; at < count; ++at) {
         const std::string name = arguments[at];
-        if (name == "--own" || name == "--threads" || name == "--unmap") {
-            (name == "--own" ? options.own : name == "--threads" ? options.threads : options.unmap) = true;
+        if (name == "--own" || name == "--threads" || name == "--unmap" || name == "--touch") {
+            (name == "--own"       ? options.own
+             : name == "--threads" ? options.threads
+             : name == "--unmap"   ? options.unmap
+                                   : options.touch) = true;
             continue;
         }
         if (at + 1 >= count)

@@ -82,6 +82,16 @@ public:
     explicit OwnWalker(ambulator::Memory &memory) : memory_(memory) {}
     std::vector<ambulator::Finished> &done() { return done_; }
 
+    // Gives each page of a range its frame, without faults.
+    void touch(std::uint64_t start, std::uint64_t bytes) {
+        for (std::uint64_t page = start >> 12; page < (start + bytes) >> 12; ++page) {
+            if (pages_.try_emplace(page, next_frame_).second)
+                next_frame_++;
+            for (int level = 1; level <= 3; ++level)
+                node(level, page);
+        }
+    }
+
     void start(std::uint64_t tag, std::uint64_t address, std::uint32_t, std::uint64_t now) {
         const std::uint64_t page = address >> 12;
         ambulator::Finished result{tag, address, 0, 4096, now, 0, 0};

@@ -9,7 +9,9 @@ const START: u64 = 0x4000_0000;
 fn machine(design: &str, options: HostedOptions) -> HostedMachine {
     let request = SpecRequest {
         design: Some(design.into()),
-        options: vec!["memory.bytes=512MiB".into()],
+        options: ["memory.bytes=8GiB", "mmu.l1_latency=1", "mmu.l2_tlb.latency=12", "mmu.pwc.latency=2"]
+            .map(String::from)
+            .to_vec(),
         ..SpecRequest::default()
     };
     let mut machine = HostedMachine::new(&load(&request).unwrap().spec, options).unwrap();
@@ -44,7 +46,7 @@ fn a_fault_is_a_walk_the_kernels_work_and_a_walk() {
     let groups: Vec<u32> = machine.steps().iter().filter(|step| step.waited).map(|step| step.group).collect();
     assert_eq!(groups, (0..found.groups).collect::<Vec<_>>(), "a radix walk is a chain");
     // L1 and L2 TLB and the walk caches are looked up before the first load.
-    assert_eq!(machine.steps()[0].delay, 1 + 12 + 1);
+    assert_eq!(machine.steps()[0].delay, 1 + 12 + 2);
     assert_eq!(machine.lookup(0, VirtAddr(START + 0x1234)), Ok(Some(found.at)));
     assert_eq!(machine.lookup(0, VirtAddr(START + 0x5000)), Ok(None));
 }
