@@ -194,7 +194,7 @@ impl HostedMachine {
         if options.cores == 0 || options.cores > 256 {
             return bad("a machine inside another simulator has 1 to 256 cores");
         }
-        if options.auto_map % ambulator_base::FRAME_BYTES != 0 || options.auto_map > 1 << 40 {
+        if !options.auto_map.is_multiple_of(ambulator_base::FRAME_BYTES) || options.auto_map > 1 << 40 {
             return bad("what an access outside all areas maps must be a multiple of 4096 bytes, up to 2^40");
         }
         let mut spec = spec.clone();
