@@ -362,3 +362,43 @@ calls! {
         session.check()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle() -> Box<Handle> {
+        let spec = SpecRequest { options: vec!["memory.bytes=256MiB".into()], ..SpecRequest::default() };
+        let session = Session::new(&Request { spec, text: None, options: HostedOptions::default() }).unwrap();
+        Box::new(Handle { busy: AtomicBool::new(false), session: UnsafeCell::new(session) })
+    }
+
+    fn error(handle: *const Handle) -> String {
+        // SAFETY: the handle is alive, and the text is copied before the next call.
+        unsafe { CStr::from_ptr(ambulator_error(handle)) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_stops_the_machine() {
+        let mut handle = handle();
+        let machine: *mut Handle = &raw mut *handle;
+        assert_eq!(call(machine, |_| panic!("on the way")), Status::Failed as i32);
+        assert!(error(machine).contains("on the way"), "{}", error(machine));
+        assert_eq!(call(machine, |_| unreachable!("it has stopped")), Status::Stopped as i32);
+        assert!(error(machine).contains("has stopped") && error(machine).contains("on the way"));
+    }
+
+    #[test]
+    fn a_call_during_a_call_is_rejected() {
+        let mut handle = handle();
+        let machine: *mut Handle = &raw mut *handle;
+        let mut inner = 0;
+        let outer = call(machine, |_| {
+            inner = call(machine, |_| unreachable!("the machine is in use"));
+            Err(Failure::argument("only this call"))
+        });
+        assert_eq!((outer, inner), (Status::Argument as i32, Status::Busy as i32));
+        assert_eq!(error(machine), "only this call");
+        assert_eq!(call(machine, |_| Ok(())), Status::Ok as i32, "a wrong argument does not stop it");
+    }
+}

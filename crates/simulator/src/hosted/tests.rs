@@ -159,3 +159,18 @@ fn designs_that_need_the_caches_are_rejected() {
     let refused = HostedMachine::new(&load(&request).unwrap().spec, HostedOptions::default()).err().unwrap();
     assert!(refused.to_string().contains("translates after the caches"), "{refused}");
 }
+
+#[test]
+fn the_oracle_stops_a_machine_whose_table_is_harmed() {
+    let mut machine = machine("radix", HostedOptions { host_tlbs: true, ..HostedOptions::default() });
+    let found = load_of(&mut machine, START, 0);
+    machine.complete(0, found.walk, 500).unwrap();
+    let entry = machine.steps().iter().rev().find(|step| step.kind == StepKind::Load).unwrap().at;
+    let memory = &mut machine.machine.os.kernel_mut().memory;
+    let word = memory.read(entry);
+    memory.write(entry, word + 0x1000);
+    let Err(HostedError::Failed(why)) = machine.translate(0, VirtAddr(START), AccessKind::Load, 600) else {
+        panic!("the wrong frame was used")
+    };
+    assert!(why.contains("the oracle stopped") && why.contains("the kernel has frame"), "{why}");
+}
