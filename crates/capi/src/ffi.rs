@@ -27,12 +27,14 @@ fn said(panic: &(dyn Any + Send)) -> String {
 
 /// Calls `act` with the machine, unless it has stopped or is in use, and keeps the error.
 fn call(machine: *mut Handle, act: impl FnOnce(&mut Session) -> Result<(), Failure>) -> i32 {
-    // SAFETY: the caller passes null or what `ambulator_create` returned and `ambulator_destroy` has not freed.
+    // SAFETY: the caller passes null, or what `ambulator_create` returned and `ambulator_destroy` has not
+    // freed.
     let Some(handle) = (unsafe { machine.as_ref() }) else { return Status::Argument as i32 };
     if handle.busy.swap(true, Ordering::Acquire) {
         return Status::Busy as i32;
     }
-    // SAFETY: `busy` was false and is true now, so this is the only reference to the session until it is false.
+    // SAFETY: `busy` was false and is true now, so this is the only reference to the session until it is
+    // false.
     let session = unsafe { &mut *handle.session.get() };
     let result = match &session.stopped {
         Some(why) => Err(Failure { status: Status::Stopped, text: format!("the machine has stopped: {why}") }),

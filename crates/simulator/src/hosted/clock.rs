@@ -1,7 +1,7 @@
 //! A core's own clock, and the walks in flight on it.
 //!
-//! The simulator around the machine tells only afterwards when a walk has ended. Until then what the walk fills
-//! must not be usable. The clock stands for that: a walk's loads end far in its future
+//! The simulator around the machine tells only afterwards when a walk has ended. Until then what the walk
+//! fills must not be usable. The clock stands for that: a walk's loads end far in its future
 //! ([`ACCESS_SPAN`]), and it jumps past them when the simulator says that the walk is complete. Walks end on
 //! this clock in the order in which they began: what a walk fills that overtakes an older one of its core
 //! becomes usable with the older one. The walk itself, and whoever joined it, do not wait for that.
