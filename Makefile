@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-.PHONY: demo test bench doc lint ci setup clean capture-plugin dram-reference kernel-density
+.PHONY: demo test bench doc lint ci setup clean install test-library capture-plugin dram-reference kernel-density
 
 CARGO ?= cargo
 # Where cargo builds.
@@ -20,6 +20,15 @@ test: setup
 # The plugin that `ambulator capture` loads into qemu-user.
 capture-plugin: setup
 	CARGO_TARGET_DIR=$(TARGET_DIR)/capture-plugin $(CARGO) build --release --locked --manifest-path tools/capture-plugin/Cargo.toml
+
+# libambulator for other simulators: headers, libraries, pkg-config and CMake files below PREFIX.
+PREFIX ?= /usr/local
+install: setup
+	scripts/install-library.sh $(PREFIX)
+
+# Installs it below a temporary prefix, and runs a small simulator with it.
+test-library: setup $(AMBULATOR)
+	scripts/test-library.sh dev $(AMBULATOR)
 
 # Runs DRAMsim3 (C++, built with cmake) beside our DRAM, and records its results for the tests.
 dram-reference: setup

@@ -1,6 +1,7 @@
 //! A core's port to the memory hierarchy: the `MemoryPort` of a machine.
 
-use crate::{Loaded, LoadedLine, MemoryPort, Served};
+use crate::recording::{RecordedKind, Recording};
+use crate::{Bus, Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
 use ambulator_hardware::{CopyId, EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
@@ -42,11 +43,18 @@ pub struct CorePort<'a> {
     pub traffic: &'a mut WalkTraffic,
     /// 1 plus the [`Served`] of the slowest load so far, or 0.
     pub slowest: &'a mut u8,
+    /// Of a machine inside another simulator: accesses are recorded here instead of timed by `hierarchy`.
+    pub recording: Option<&'a mut Recording>,
 }
 
 impl CorePort<'_> {
     #[inline(always)]
     pub(crate) fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
+        if let Some(recording) = &mut self.recording {
+            let served = recording.assumed;
+            self.traffic.dram += u64::from(served == Served::Dram);
+            return (recording.access(RecordedKind::Load, at, now), served);
+        }
         // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
         // earlier.
         let sent = Cycle(now.0.saturating_sub(self.nearer));
@@ -63,6 +71,9 @@ impl CorePort<'_> {
 
     /// Starts a fetch of a data line (speculation) without waiting.
     pub fn fetch_data(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
+        if let Some(recording) = &mut self.recording {
+            return recording.access(RecordedKind::FetchData, at, now);
+        }
         self.hierarchy.fetch(self.core, at, false, now).ready
     }
 
@@ -70,6 +81,11 @@ impl CorePort<'_> {
     /// free.
     pub fn guess(&mut self, at: PhysAddr, is_table: bool, now: Cycle) {
         self.traffic.fetches += u64::from(is_table);
+        if let Some(recording) = &mut self.recording {
+            let kind = if is_table { RecordedKind::FetchTable } else { RecordedKind::FetchData };
+            recording.access(kind, at, now);
+            return;
+        }
         self.hierarchy.guess(self.core, at, is_table, now);
     }
 
@@ -77,6 +93,29 @@ impl CorePort<'_> {
     /// for it.
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
         self.hierarchy.copy_end(copy, now)
+    }
+
+    /// The walkers of a machine inside another simulator are that simulator's: it knows when they are busy.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// The utilisation of main memory's buses.
+    pub(crate) fn bus(&self) -> Bus {
+        if let Some(recording) = &self.recording {
+            return Bus { busy: recording.bus_busy, channels: 1 };
+        }
+        let (busy, channels) = self.hierarchy.bus();
+        Bus { busy, channels }
+    }
+
+    /// Writes to a table's line; nobody waits.
+    fn write(&mut self, at: PhysAddr, now: Cycle) {
+        self.traffic.updates += 1;
+        match &mut self.recording {
+            Some(recording) => _ = recording.access(RecordedKind::Write, at, now),
+            None => _ = self.hierarchy.access_table(self.core, at, true, self.entry, now),
+        }
     }
 
     pub(crate) fn guest_memory(&mut self) -> &mut PhysicalMemory {
@@ -106,18 +145,19 @@ impl MemoryPort for CorePort<'_> {
 
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         self.traffic.fetches += 1;
+        if let Some(recording) = &mut self.recording {
+            return recording.access(RecordedKind::FetchTable, at, now);
+        }
         self.hierarchy.fetch(self.core, at, true, now).ready
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
-        self.traffic.updates += 1;
-        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        self.write(at, now);
         self.memory.set_bits(at, bits);
     }
 
     fn replace(&mut self, at: PhysAddr, mask: u64, bits: u64, now: Cycle) {
-        self.traffic.updates += 1;
-        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        self.write(at, now);
         let word = self.memory.read(at);
         self.memory.write(at, word & !mask | bits);
     }
@@ -133,8 +173,7 @@ impl MemoryPort for CorePort<'_> {
     }
 
     fn update_guest(&mut self, guest: PhysAddr, at: PhysAddr, bits: u64, now: Cycle) {
-        self.traffic.updates += 1;
-        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        self.write(at, now);
         self.guest_memory().set_bits(guest, bits);
     }
 }

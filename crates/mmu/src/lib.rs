@@ -8,6 +8,7 @@ mod nested;
 mod pipeline;
 mod port;
 mod recent;
+mod recording;
 mod socket;
 mod spec;
 mod tell;
@@ -22,6 +23,7 @@ pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
+pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{
     Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,
     Walk, WalkOutcome, Walker,

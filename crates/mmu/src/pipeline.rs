@@ -2,7 +2,7 @@
 //! walkers. Every design uses it, so the same event costs the same in all of them.
 
 use crate::{
-    Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
+    CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
     Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
@@ -555,12 +555,14 @@ impl Mmu {
             self.walk_loads.add(u64::from(walk.accesses));
             return walk;
         }
-        let start = self.walkers.start(now);
+        let start = if port.is_recorded() { now } else { self.walkers.start(now) };
         if W && start > now {
             watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
         }
         let walk = self.page_walk::<W>(va, access, start, port);
-        self.walkers.occupy(start, walk.ready);
+        if !port.is_recorded() {
+            self.walkers.occupy(start, walk.ready);
+        }
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
         self.counters.walk_accesses += u64::from(walk.accesses);
@@ -598,8 +600,7 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Option<Speculation> {
-        let (busy, channels) = port.hierarchy.bus();
-        let guess = self.speculator.as_mut()?.speculate(va, access, now, Bus { busy, channels });
+        let guess = self.speculator.as_mut()?.speculate(va, access, now, port.bus());
         let issue = now.after(u64::from(guess.latency));
         if W {
             tell_guess(&guess, issue);
@@ -622,6 +623,12 @@ impl Mmu {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
             None => self.walker.walk(va, AccessKind::Load, Cycle(0), port),
         }
+    }
+
+    /// Empties the L1 TLBs: those of a machine whose TLBs are the simulator's around it.
+    pub fn empty_first_level(&mut self) {
+        self.data.invalidate(Invalidation::All);
+        self.instructions.invalidate(Invalidation::All);
     }
 
     /// Whether a TLB, or with a front side the TLB after the caches, holds a page of `va`. Changes nothing.

@@ -2,6 +2,7 @@
 //! share.
 
 use crate::core::{Core, CorePhase};
+use crate::hosted::Effect;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use crate::timeline::{Action, Recording};
@@ -30,6 +31,10 @@ pub(crate) struct Hardware {
     /// The kernel's time when the machine last lost time, and by how many cycles the clock is ahead of it.
     kernel_time: u64,
     ahead: u64,
+    /// Of a machine inside another simulator: the accesses of the translation in progress, and what happened
+    /// besides that the simulator around it may want to know.
+    pub hosted: Option<Box<ambulator_mmu::Recording>>,
+    pub effects: Vec<Effect>,
 }
 
 /// Cycles between two accesses in functional mode: more than the loads, walks and refills of one access take
@@ -66,6 +71,8 @@ impl Hardware {
             untimed,
             kernel_time: 0,
             ahead: 0,
+            hosted: None,
+            effects: Vec::new(),
         }
     }
 
@@ -203,6 +210,7 @@ impl Hardware {
             nearer: 0,
             traffic: &mut core.traffic,
             slowest: &mut core.slowest_walk_load,
+            recording: self.hosted.as_deref_mut(),
         };
         act(&mut core.mmu, &mut port)
     }
@@ -215,6 +223,9 @@ impl Hardware {
         }
         let core = &mut self.cores[number];
         core.counters.os_cycles += cycles;
+        if self.hosted.is_some() {
+            return;
+        }
         if self.timing {
             core.window.serialize(cycles);
             if let Some(recording) = &mut self.recording {
@@ -244,6 +255,9 @@ impl Hardware {
     /// Copies a page that the kernel has moved for a core, in the background. Accesses to the page wait for
     /// the end of the copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
+        if self.hosted.is_some() {
+            return self.effects.push(Effect::copy(moved));
+        }
         let now = self.time_of(number);
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
         if let Some(recording) = &mut self.recording {
@@ -257,6 +271,9 @@ impl Hardware {
     /// Writes frames that the kernel has zeroed for a core to main memory. The core was charged the cycles that
     /// it took, which have just passed.
     pub fn zero(&mut self, number: usize, zeroed: &[Zeroed]) {
+        if self.hosted.is_some() {
+            return self.effects.extend(zeroed.iter().map(Effect::zero));
+        }
         let cycles: u64 = zeroed.iter().map(|one| one.cycles).sum();
         let mut begin = Cycle(self.time_of(number).0.saturating_sub(cycles));
         for one in zeroed {

@@ -14,6 +14,7 @@ mod execute;
 mod explain_walk;
 mod fuzz;
 mod hardware;
+pub mod hosted;
 mod locks;
 mod look_ahead;
 mod machine;

@@ -211,6 +211,37 @@ impl OperatingSystem {
         Ok(())
     }
 
+    /// Calls the kernel for core `number` of a machine inside another simulator, and applies the effects.
+    ///
+    /// # Errors
+    /// The call's; what it had done before has its effects all the same.
+    pub fn call<T>(
+        &mut self,
+        hw: &mut Hardware,
+        number: usize,
+        act: impl FnOnce(&mut Kernel) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        let result = act(&mut self.kernel);
+        let released = self.take_released(hw, Phase::Measure, number);
+        self.settle(hw, Phase::Measure, number);
+        released.map_err(|why| match why {
+            Stop::Outcome(why) | Stop::Failed(why) => OsError::Table(format!("the hypervisor failed: {why}")),
+        })?;
+        result
+    }
+
+    /// Of the page of `va` that holds an access: its size, that of the hypervisor's page if that is smaller.
+    pub fn page_size(&self, process: ProcessId, va: VirtAddr) -> PageSize {
+        let state = self.kernel.page_state(process, va);
+        match &self.hypervisor {
+            None => state.size(),
+            Some(hypervisor) => {
+                let guest = VirtAddr(state.frame().start().offset(va.0 & 0xfff).0);
+                state.size().min(hypervisor.kernel.page_state(hypervisor.machine, guest).size())
+            }
+        }
+    }
+
     /// The hypervisor reclaims the frames that the guest has released.
     fn take_released(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };

@@ -325,6 +325,17 @@ impl CounterSink for Gathered {
 }
 
 impl Gathered {
+    /// Counters of a machine that does not model time.
+    pub(crate) fn without_time() -> Gathered {
+        Gathered { without_time: true, ..Gathered::default() }
+    }
+
+    /// Drops the counters of cycles that such a machine cannot know.
+    pub(crate) fn drop_timed_cycles(&mut self) {
+        self.meanings.retain(|_, meaning| !(meaning.timed && meaning.unit == Unit::Cycles));
+        self.values.retain(|name, _| self.meanings.contains_key(name));
+    }
+
     /// The value of a counter, 0 if it was not reported.
     pub fn get(&self, name: &str) -> u64 {
         self.values.get(name).copied().unwrap_or(0)

@@ -260,6 +260,7 @@ impl Bench {
             nearer: 0,
             traffic: &mut self.traffic,
             slowest: &mut 0,
+            recording: None,
         };
         act(&mut self.mmu, &mut port)
     }

@@ -6,6 +6,7 @@ mod intermediate;
 mod perfect;
 
 use crate::hardware::Hardware;
+use crate::hosted::Effect;
 use crate::machine::{Located, Phase};
 use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
@@ -160,6 +161,9 @@ impl Hardware {
     pub(crate) fn invalidate(&mut self, what: Invalidation, kernel: &Kernel) {
         if self.path() == TranslationPath::Intermediate {
             return self.invalidate_intermediate(what, kernel);
+        }
+        if self.hosted.is_some() {
+            self.effects.extend(Effect::invalidation(what, kernel));
         }
         for core in &mut self.cores {
             core.mmu.invalidate(what);

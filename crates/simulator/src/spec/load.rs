@@ -57,12 +57,22 @@ pub struct LoadedSpec {
 /// All errors, each with its file, line and caret: unknown presets and keys with the nearest valid name,
 /// wrong types, values out of range, settings that exclude each other.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
+    load_with(request, None)
+}
+
+/// As [`load`], with a spec text above the files: its name in errors, and the text.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(request: &SpecRequest, text: Option<(&str, &str)>) -> Result<LoadedSpec, SpecError> {
     let mut loader = Loader::new();
     let mut files = Vec::new();
     // The bases of the files determine the presets below them, so the files are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
-    for path in &request.files {
-        match loader.read(path) {
+    let text = text.map(|(name, text)| Arc::new(Source { name: name.into(), text: text.into() }));
+    let named = request.files.iter().map(|path| (path.clone(), None));
+    for (path, text) in named.chain(text.map(|text| (PathBuf::from(&text.name), Some(text)))) {
+        match text.map_or_else(|| loader.read(&path), Ok) {
             Ok(source) => {
                 for (name, _) in Layers::header(tree(), &source).base {
                     if preset(PresetKind::Machine, &name).is_some() {
@@ -71,7 +81,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
                         designs.push(name);
                     }
                 }
-                files.push((path.clone(), source));
+                files.push((path, source));
             }
             Err(problem) => loader.layers.problem(problem),
         }

@@ -50,7 +50,9 @@ pub use daemons::daemon_periods;
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use fuzz::{fuzz_program, fuzz_spec};
 pub use layer::Origins;
-pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, check_option, default_design, load, option_settings, parse};
+pub use load::{
+    DEFAULT_MACHINE, LoadedSpec, SpecRequest, check_option, default_design, load, load_with, option_settings, parse,
+};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{option_program, program_request, program_tree};
