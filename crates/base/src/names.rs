@@ -183,7 +183,7 @@ fn distance(name: &str, asked: &[String], candidate: &str) -> Option<f64> {
     };
     let edits: usize = asked.iter().map(near).sum::<Option<usize>>()?;
     let others = own.len().saturating_sub(asked.len()) as f64 / (own.len() + 1) as f64;
-    (!asked.is_empty()).then(|| if edits == 0 { 1.0 + others } else { 2.0 + others })
+    (!asked.is_empty()).then_some(if edits == 0 { 1.0 + others } else { 2.0 + others })
 }
 
 /// The words of a name, in lower case.

@@ -224,7 +224,7 @@ mod tests {
     fn the_first_interval_that_moved_and_the_largest_movement_are_named() {
         let a = series(1000, &[100, 100, 100, 100], &[5, 5, 5, 5]);
         let b = series(1000, &[100, 100, 80, 300], &[5, 4, 5, 5]);
-        let found = over(&[a.clone()], &[b]).unwrap();
+        let found = over(std::slice::from_ref(&a), &[b]).unwrap();
         assert_eq!((found.interval, found.intervals, found.compared), (1000, 4, 3));
         let of =
             |name: &str| found.parted.iter().find(|of| of.name == name).map(|of| (of.first_at, of.most_at, of.moved));
@@ -233,20 +233,24 @@ mod tests {
         assert_eq!((found.parted[0].a, found.parted[0].b, found.parted[0].change), (100.0, 300.0, Some(200.0)));
         assert_eq!(found.parted[0].unit, "cycles per 1000 instructions");
         assert!(found.grid(1).csv().contains("cycles,2000,3000,100,300,200"), "{}", found.grid(1).csv());
-        assert!(over(&[a.clone()], &[a]).unwrap().parted.is_empty());
+        assert!(over(std::slice::from_ref(&a), std::slice::from_ref(&a)).unwrap().parted.is_empty());
     }
 
     #[test]
     fn intervals_of_other_lengths_are_put_together() {
         let fine = series(1000, &[100, 100, 300, 300], &[1, 2, 3, 4]);
         let coarse = series(2000, &[200, 600], &[3, 7]);
-        let found = over(&[fine.clone()], &[coarse]).unwrap();
+        let found = over(std::slice::from_ref(&fine), &[coarse]).unwrap();
         assert_eq!((found.interval, found.intervals, found.parted), (2000, 2, vec![]));
-        let walks = over(&[fine.clone()], &[series(2000, &[200, 600], &[3, 14])]).unwrap().parted.remove(0);
+        let walks = over(std::slice::from_ref(&fine), &[series(2000, &[200, 600], &[3, 14])]).unwrap().parted.remove(0);
         assert_eq!((walks.name.as_str(), walks.first_at, walks.a, walks.b), ("mmu.walks", 2000, 3.5, 7.0));
-        assert!(over(&[fine.clone()], &[series(1500, &[1], &[1])]).is_none(), "3 of these are 2 of those");
-        assert!(over(&[fine.clone()], &[]).is_none());
-        assert_eq!(over(&[fine.clone()], &[series(1000, &[100], &[1])]).unwrap().intervals, 1, "what both have");
+        assert!(over(std::slice::from_ref(&fine), &[series(1500, &[1], &[1])]).is_none(), "3 of these are 2 of those");
+        assert!(over(std::slice::from_ref(&fine), &[]).is_none());
+        assert_eq!(
+            over(std::slice::from_ref(&fine), &[series(1000, &[100], &[1])]).unwrap().intervals,
+            1,
+            "what both have"
+        );
     }
 
     #[test]

@@ -177,12 +177,15 @@ pub fn comparison_grid(runs: &[RunResult]) -> Grid {
     Grid { head, rows: rows.into_iter().map(row).collect() }
 }
 
+/// Rows of a table: label, and a cell for each design.
+type Rows = Vec<(&'static str, Vec<String>)>;
+
 /// The names of the designs that have measured anything, and the rows of their table.
-fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Vec<(&'static str, Vec<String>)>) {
+fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Rows) {
     // Speed-ups are relative to the first design.
     let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);
     let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
-    let mut rows: Vec<(&'static str, Vec<String>)> = Vec::new();
+    let mut rows = Rows::new();
     if shown.iter().any(|run| run.status != Status::Done) {
         rows.push((STATUS, shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
     }
@@ -242,7 +245,7 @@ pub fn stack_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
 }
 
 /// The designs that have a cycle stack, and the rows of its table.
-fn stack_rows(runs: &[RunResult]) -> Option<(Vec<String>, Vec<(&'static str, Vec<String>)>)> {
+fn stack_rows(runs: &[RunResult]) -> Option<(Vec<String>, Rows)> {
     let shown: Vec<&RunResult> = runs.iter().filter(|run| run.measure(ALL_CYCLES.1) > 0.0).collect();
     let row = |(label, measure): (&'static str, &str)| {
         let cell = |run: &&RunResult| with_interval(run, None, |run| Some(run.measure(measure)), three_digits);
