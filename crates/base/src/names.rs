@@ -147,7 +147,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// use ambulator_base::nearest_names;
 /// let names = ["page walks", "mmu.walk_cycles", "cycles a walk", "footprint"];
 /// assert_eq!(nearest_names("pagewalks", names, 2), ["page walks"]);
-/// assert_eq!(nearest_names("walk cycles", names, 2), ["cycles a walk", "mmu.walk_cycles"]);
+/// assert_eq!(nearest_names("walk cycles", names, 2), ["mmu.walk_cycles", "cycles a walk"]);
 /// assert_eq!(nearest_names("fotprint", names, 2), ["footprint"]);
 /// ```
 pub fn nearest_names<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {

@@ -232,7 +232,6 @@ fn mistyped_names_of_every_kind_get_the_nearest() {
         (&["run", "gups", "--machine", "Lvm-Tabel1"], "`lvm-table1`"),
         (&["run", "gups", "--set", "MMU.walkers=2"], "`mmu`"),
         (&["run", "gups", "--set", "design.page_table=Radix"], "\"radix\""),
-        (&["explain", "GUPS"], "`gups`"),
         (&["explain", "Utopa"], "`utopia`"),
         (&["reproduce", "utopa"], "`utopia`"),
         (&["reproduce", "Utopia/Fig2"], "`utopia/fig2`"),

@@ -379,8 +379,8 @@ impl Figure {
         let count = |text: &String| parse_count(text);
         let instructions = quick.or(self.instructions.as_ref()).map(count).transpose()?;
         let warmup = self.warmup.as_ref().map(count).transpose()?;
-        // A quick run has a quick warm-up, and so have the papers' figures; what a user asks for is done.
-        let most = instructions.filter(|_| quick.is_some() || !self.paper.is_empty()).unwrap_or(u64::MAX);
+        // A quick run has a quick warm-up.
+        let most = instructions.filter(|_| quick.is_some()).unwrap_or(u64::MAX);
         let warmup = warmup.map(|warmup| warmup.min(most));
         let settings = [("instructions", instructions), ("warmup", warmup)];
         Ok(settings.into_iter().filter_map(|(key, of)| Some(format!("run.{key}={}", of?))).collect())
@@ -542,6 +542,15 @@ mod tests {
         for list in shared_programs().keys() {
             assert!(used(list), "no figure uses `{list}`");
         }
+    }
+
+    #[test]
+    fn a_warmup_is_as_long_as_the_file_says_but_for_quick_runs() {
+        let figure = figures().iter().find(|of| (of.paper.as_str(), of.name.as_str()) == ("utopia", "fig11")).unwrap();
+        assert!(figure.length(Size::Full).unwrap().contains(&"run.warmup=500000000".to_owned()));
+        let quick = figure.length(Size::Quick).unwrap();
+        let of = |key: &str| quick.iter().find_map(|of| of.strip_prefix(key)).unwrap();
+        assert_eq!(of("run.warmup="), of("run.instructions="));
     }
 
     #[test]

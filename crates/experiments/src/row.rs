@@ -33,7 +33,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub type Row = Map<String, Value>;
 
 /// Columns of the cycle stacks of cores begin so; the counters of which they are the parts have this name.
-const CORE_STACK: &str = "cores.stack.";
+pub(crate) const CORE_STACK: &str = "cores.stack.";
 const STACK_COUNTER: &str = "core.window.stack_";
 /// Columns that begin so are not compared: equal cells may differ in them.
 pub const HOST: &str = "host.";
@@ -115,7 +115,7 @@ const FURTHER: &[(&str, &str, &str)] = &[
 ];
 
 /// The columns of a sampled region.
-const OF_SAMPLES: [(&str, &str, &str); 3] = [
+pub(crate) const OF_SAMPLES: [(&str, &str, &str); 3] = [
     ("sampled.windows", "windows", "Windows that were measured."),
     ("sampled.covered", "instructions", "Instructions of the sampled region, measured or not, all cores together."),
     ("sampled.timed", "instructions", "Of these, instructions for which time was simulated."),
@@ -139,10 +139,11 @@ pub(crate) const HISTOGRAMS: &[(&str, &str, &str)] =
     &[("walk_latency", "cycles", "latency of page walks"), ("walk_loads", "loads", "loads of a page walk")];
 
 /// Columns whose names end in that of a setting, a counter or a state: how they begin, and what they are.
-pub(crate) const PATTERNS: [(&str, &str); 4] = [
+pub(crate) const PATTERNS: [(&str, &str); 5] = [
     (SET, "Settings that differ from the presets of the machine and the design: a column for each."),
     (series_columns::COUNTERS, "By interval of `run.interval`: what a counter has added; a column for each counter."),
     (series_columns::BEFORE, "A counter at the begin of the measured region; a column for each that is not 0 there."),
+    (HALF, "Of a sampled region: half of the width of the 95% interval of another column; a column for each."),
     (series_columns::GAUGES, "By interval of `run.interval`: a state at its end; a column for each state."),
 ];
 

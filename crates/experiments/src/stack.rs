@@ -1,7 +1,8 @@
 //! Cycle stacks: where the cycles of a run went, and where one run has more than another.
 
 use crate::number::short;
-use crate::vocabulary::Term;
+use crate::row::CORE_STACK;
+use crate::vocabulary::{Term, TermKind};
 use ambulator_simulator::RunResult;
 
 /// Parts of a stack: the end of the counter's name, and what it is in a sentence.
@@ -39,9 +40,19 @@ pub(crate) fn terms() -> Vec<Term> {
     let parts = PARTS.iter().map(|(part, words)| (*words, format!("core.window.stack_{part}")));
     let causes = CAUSES.iter().map(|(cause, words)| (*words, format!("kernel.cycles.{cause}")));
     let os = (Family::OS_WORDS, "core.window.stack_os".to_owned());
+    // Of each core: the columns, and the keys of `cores[].stack`.
+    let of_core = |part: &str| Term {
+        also: vec![part.to_owned()],
+        shows: vec![format!("core.window.stack_{part}")],
+        ..Term::new(TermKind::Column, format!("{CORE_STACK}{part}"), "By core: a part of its cycle stack.")
+    };
+    let of_cores = PARTS.iter().map(|(part, _)| *part).chain(["os"]).map(of_core);
     let all = parts.chain(causes).chain([os]);
-    all.map(|(words, counter)| Term { of: "part of a cycle stack".into(), ..Term::row(words, &[&counter]) })
-        .map(|term| term.at("the line `Why:` of comparisons; the figure `Where the cycles go` of reports"))
+    of_cores
+        .chain(
+            all.map(|(words, counter)| Term { of: "part of a cycle stack".into(), ..Term::row(words, &[&counter]) })
+                .map(|term| term.at("the line `Why:` of comparisons; the figure `Where the cycles go` of reports")),
+        )
         .collect()
 }
 

@@ -3,6 +3,7 @@
 use crate::grid::{Entry, Grid, Head};
 use crate::interval::{Spread, half_of};
 use crate::number::{bytes, count, short};
+use crate::row::MEASURE;
 use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -147,7 +148,10 @@ pub(crate) fn terms() -> Vec<Term> {
         (WEIGHTED, &["weighted_speedup"]),
     ];
     let rows = ROWS.iter().map(|(label, shows, _)| (*label, *shows));
-    rows.chain(others).map(|(label, shows)| Term::row(label, shows).at("tables of run and compare")).collect()
+    let rows = rows.chain(others).map(|(label, shows)| Term::row(label, shows));
+    let stack = STACK.iter().chain([&ALL_CYCLES, &(CPI, ALL_CYCLES.1)]);
+    let stack = stack.map(|(label, measure)| Term::row(label, &[&format!("{MEASURE}{measure}")]));
+    rows.chain(stack).map(|term| term.at("tables of run and compare")).collect()
 }
 
 /// Columns of a table besides its cells: two borders, and a space on each side of a cell.

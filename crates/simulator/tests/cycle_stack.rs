@@ -202,14 +202,14 @@ fn a_profile_names_who_misses_and_its_parts_add_up_to_the_counters() {
         }
     }
     program.event(VmEvent::RegionEnd);
-    let plain = support::run("radix", &["run.warmup=2000"], &program);
+    let plain = support::run("radix", &["memory.bytes=16GiB", "run.warmup=2000"], &program);
     for design in ["radix", "lvm", "utopia", "nested"] {
-        let run = support::run(design, &["run.warmup=2000", "run.profile=8"], &program);
+        let run = support::run(design, &["memory.bytes=16GiB", "run.warmup=2000", "run.profile=8"], &program);
         if design == "radix" {
             assert_eq!(run.counters, plain.counters, "a profile changes nothing");
             assert_eq!(plain.profile, None);
         }
-        let profile = run.profile.as_ref().unwrap();
+        let profile = run.profile.as_ref().unwrap_or_else(|| panic!("{design}: {:?}", run.outcome));
         let total = profile.total();
         assert_eq!(total.walk_cycles, run.counters["mmu.walk_cycles"], "{design}");
         assert_eq!(total.walks, run.counters["mmu.walks"], "{design}");

@@ -10,7 +10,7 @@ use crate::layout::LayoutReport;
 use crate::reproduce::FigureResult;
 use crate::row::{self, Column, ResultsDocument};
 use crate::study::StudyDescription;
-use crate::{difference, reproduce, series_columns, stack, study_table, table};
+use crate::{difference, profile_columns, reproduce, series_columns, stack, study_table, table};
 use ambulator_simulator::WalkSteps;
 use ambulator_simulator::spec::presets;
 use serde::{Deserialize, Serialize};
@@ -50,12 +50,14 @@ fn of_columns() -> impl Iterator<Item = Term> {
         ..Term::new(TermKind::Column, name.trim_end_matches('.'), *meaning)
     });
     let series = series_columns::FIXED.iter().map(|(name, unit, meaning)| ((*name).to_owned(), *unit, *meaning));
-    let series = series.map(|(name, unit, meaning)| (name, Column::new(unit, meaning)));
-    let columns = row::columns().into_iter().chain(series).map(|(name, column)| Term {
-        unit: column.unit,
-        also: name.strip_prefix(row::MEASURE).map(str::to_owned).into_iter().collect(),
-        ..Term::new(TermKind::Column, name, column.meaning)
-    });
+    let samples = row::OF_SAMPLES.iter().map(|(name, unit, meaning)| ((*name).to_owned(), *unit, *meaning));
+    let series = series.chain(samples).map(|(name, unit, meaning)| (name, Column::new(unit, meaning)));
+    let columns =
+        row::columns().into_iter().chain(series).chain(profile_columns::columns()).map(|(name, column)| Term {
+            unit: column.unit,
+            also: name.strip_prefix(row::MEASURE).map(str::to_owned).into_iter().collect(),
+            ..Term::new(TermKind::Column, name, column.meaning)
+        });
     let histograms = row::HISTOGRAMS.iter().map(|(name, unit, of)| Term {
         unit: (*unit).to_owned(),
         see: row::OF_HISTOGRAM.iter().map(|(part, _)| format!("{name}{part}")).collect(),
