@@ -78,7 +78,7 @@ pub struct TraceSummary {
     pub cut_short: Option<String>,
     /// Why reading ended early, if it did; all other numbers then cover what came before.
     pub damage: Option<String>,
-    /// The `notes` that report a fault ([`RecordSource::notes`]): a missing footer, addresses that lost bits.
+    /// The `notes` that report a fault ([`ambulator_base::RecordSource::notes`]): a missing footer, addresses that lost bits.
     #[serde(skip)]
     pub warnings: Vec<String>,
     /// Further remarks.
@@ -328,7 +328,7 @@ impl fmt::Display for HeadLine {
     }
 }
 
-/// The beginning of a trace, and its notes ([`RecordSource::notes`]).
+/// The beginning of a trace, and its notes ([`ambulator_base::RecordSource::notes`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
     /// Records and events in order.
