@@ -3336,10 +3336,67 @@ class Run(Group):
     @interval.setter
     def interval(self, value: int | str) -> None: ...
     @property
+    def sampling(self) -> Literal["none", "windows"]:
+        """Which parts of the measured region are measured. Counters are then those of the windows, and every
+        number has a 95% interval.
+
+        One of none, windows. Default: none.
+
+        Source: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3.
+        """
+    @sampling.setter
+    def sampling(self, value: Literal["none", "windows"]) -> None: ...
+    @property
+    def sample_period(self) -> int:
+        """With `run.sampling`: instructions of each core from the begin of a window to the begin of the next
+        one.
+
+        Unit: instructions. From 10000 to 1125899906842624. Default: 10000000.
+
+        Source: our choice: 100 windows in 1G instructions.
+        """
+    @sample_period.setter
+    def sample_period(self, value: int | str) -> None: ...
+    @property
+    def sample_window(self) -> int:
+        """With `run.sampling`: measured instructions of each core in a window. A window ends within some hundred
+        instructions after it.
+
+        Unit: instructions. From 1000 to 1125899906842624. Default: 100000.
+
+        Source: our choice: long beside what is under way at its ends; SMARTS has 1000 without main memory's
+        queues.
+        """
+    @sample_window.setter
+    def sample_window(self, value: int | str) -> None: ...
+    @property
+    def sample_timing(self) -> int:
+        """With `run.sampling`: instructions of each core before a window with time, which are not measured. They
+        fill the core's window, main memory's queues and banks, and what a design learns from latencies.
+
+        Unit: instructions. From 0 to 1125899906842624. Default: 50000.
+
+        Source: our choice: half of `run.warmup_timing`; SMARTS has 2000 to 4000 without main memory's queues.
+        """
+    @sample_timing.setter
+    def sample_timing(self, value: int | str) -> None: ...
+    @property
+    def sample_warming(self) -> int:
+        """With `run.sampling`: instructions of each core before these that warm everything without time: TLBs,
+        walk caches, caches, prefetchers, branch predictors. What comes before, from the last window's end on,
+        is skipped: pages are mapped, and nothing else happens. 0 skips nothing.
+
+        Unit: instructions. From 0 to 1125899906842624. Default: 0.
+
+        Source: our choice: warming that never ends has no bias (SMARTS Sec. 4.3).
+        """
+    @sample_warming.setter
+    def sample_warming(self, value: int | str) -> None: ...
+    @property
     def profile(self) -> int:
         """Rows of the result's `profile`, which says which mappings of the program and which of its instructions
-        cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0 for
-        no profile.
+        cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0
+        for no profile.
 
         Unit: count. From 0 to 10000. Default: 0.
 

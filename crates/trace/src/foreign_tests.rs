@@ -1,26 +1,12 @@
 //! ChampSim and lackey from hand-made bytes and real samples; bad input of every kind; conversion and
 //! summaries.
 
+use crate::scratch::Scratch;
 use crate::tests::{drained, generated, written};
 use crate::*;
 use ambulator_base::*;
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
-
-/// A temporary directory, removed at the end of the test.
-struct Scratch(tempfile::TempDir);
-
-impl Scratch {
-    fn new() -> Scratch {
-        Scratch(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.path().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-}
+use std::path::Path;
 
 fn plain() -> TraceOptions {
     TraceOptions { implicit_maps: false, ..TraceOptions::default() }

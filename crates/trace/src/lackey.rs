@@ -11,6 +11,7 @@
 //! several accesses gives several records; later gaps are shorter by the surplus.
 
 use crate::compressed::Unpacked;
+use crate::gaps::Gaps;
 use crate::implicit_maps::ImplicitMaps;
 use crate::width::Width;
 use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
@@ -55,35 +56,23 @@ pub(crate) struct LackeyReader {
     width: Width,
     line: u64,
     pc: u64,
-    /// The current instruction already has a record, or there is none.
-    recorded: bool,
-    gap: u64,
-    debt: u64,
+    gaps: Gaps,
 }
 
 impl LackeyReader {
     pub(crate) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
         let width = Width::new(va_bits);
-        LackeyReader { input, identity, maps, width, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
+        LackeyReader { input, identity, maps, width, line: 0, pc: 0, gaps: Gaps::new() }
     }
 
     /// Records an access, clipped to the address space.
     fn access(&mut self, kind: RecordKind, address: u64, size: u64, batch: &mut Batch) {
         for piece in (0..size).step_by(64) {
-            let mut gap = 0;
-            if self.recorded {
-                self.debt += 1;
-            } else {
-                let paid = self.debt.min(self.gap);
-                gap = self.gap - paid;
-                self.debt -= paid;
-                self.gap = 0;
-            }
-            self.recorded = true;
+            let gap = self.gaps.before_record();
             let record = Record {
                 pc: VirtAddr(self.pc),
                 va: VirtAddr(address + piece),
-                gap: u32::try_from(gap).unwrap_or(u32::MAX),
+                gap,
                 dep1: 0,
                 dep2: 0,
                 size: (size - piece).min(64) as u8,
@@ -147,9 +136,9 @@ impl RecordSource for LackeyReader {
             match line {
                 Line::Skipped => {}
                 Line::Access(b'I', address, _) => {
-                    self.gap += u64::from(!self.recorded);
+                    self.gaps.gap += u64::from(!self.gaps.recorded);
                     self.pc = self.width.fit(address);
-                    self.recorded = false;
+                    self.gaps.recorded = false;
                 }
                 Line::Access(kind, address, size) => {
                     let address = self.width.fit(address);

@@ -13,6 +13,7 @@ mod first_touch;
 pub mod format;
 mod fuzz;
 mod fuzz_wire;
+mod gaps;
 mod gem5;
 mod implicit_maps;
 mod lackey;
@@ -83,5 +84,7 @@ pub trait RecordSink {
 
 #[cfg(test)]
 mod foreign_tests;
+#[cfg(test)]
+mod scratch;
 #[cfg(test)]
 mod tests;

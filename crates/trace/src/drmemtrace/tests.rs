@@ -2,11 +2,12 @@
 //! documented format, for what those do not have.
 
 use super::entry::{kind, marker};
+use crate::scratch::Scratch;
 use crate::zip_stream::tests::archive;
 use crate::*;
 use ambulator_base::*;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The entries of a trace file.
 #[derive(Clone, Default)]
@@ -50,20 +51,6 @@ impl File {
 
     fn end(self, thread: u64) -> Vec<u8> {
         self.entry(kind::THREAD_EXIT, 8, thread).entry(kind::FOOTER, 0, 0).0
-    }
-}
-
-struct Scratch(tempfile::TempDir);
-
-impl Scratch {
-    fn new() -> Scratch {
-        Scratch(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.path().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, kind, marker};
 use super::operands::{Isa, Program};
+use crate::gaps::Gaps;
 use crate::processes::Processes;
 use crate::registers::{Loads, Registers, distance, merge};
 use crate::width::Width;
@@ -40,10 +41,7 @@ pub(crate) struct Thread {
     pc: u64,
     /// The address after the current instruction.
     follows: u64,
-    /// The current instruction already has a record, or there is none.
-    recorded: bool,
-    gap: u64,
-    debt: u64,
+    gaps: Gaps,
     branch: Option<Branch>,
     /// What a marker says of the target of the indirect branch that comes next.
     coming: Option<u64>,
@@ -66,9 +64,7 @@ impl Thread {
             name,
             pc: 0,
             follows: 0,
-            recorded: true,
-            gap: 0,
-            debt: 0,
+            gaps: Gaps::new(),
             branch: None,
             coming: None,
             target: None,
@@ -110,13 +106,13 @@ impl Thread {
         if entry.size == 0 {
             // In a filtered trace: the address of the instruction of the next access, itself filtered out.
             self.finish(Some(entry.value), out, batch);
-            (self.pc, self.follows, self.recorded) = (entry.value, entry.value, true);
+            (self.pc, self.follows, self.gaps.recorded) = (entry.value, entry.value, true);
             return;
         }
         self.finish(Some(entry.value), out, batch);
         self.pc = entry.value;
         self.follows = entry.value.wrapping_add(u64::from(entry.size));
-        self.recorded = false;
+        self.gaps.recorded = false;
         self.branch = match entry.kind {
             kind::INSTR_TAKEN_JUMP | kind::INSTR_INDIRECT_JUMP | kind::INSTR_INDIRECT_CALL => Some(Branch::Taken),
             kind::INSTR_UNTAKEN_JUMP => Some(Branch::NotTaken),
@@ -196,34 +192,17 @@ impl Thread {
             }
         }
         (self.address, self.value) = ([0; 2], [0; 2]);
-        self.gap += u64::from(!self.recorded);
-        self.recorded = true;
+        self.gaps.gap += u64::from(!self.gaps.recorded);
+        self.gaps.recorded = true;
     }
 
     fn emit(&mut self, kind: RecordKind, va: u64, size: u8, loads: Loads, out: &mut Out, batch: &mut Batch) {
         out.records += 1;
-        let mut gap = 0;
-        if self.recorded {
-            self.debt += 1;
-        } else {
-            let paid = self.debt.min(self.gap);
-            gap = self.gap - paid;
-            self.debt -= paid;
-            self.gap = 0;
-        }
-        self.recorded = true;
+        let gap = self.gaps.before_record();
         // No dependence reaches across another thread's records.
         let [dep1, dep2] = loads.map(|load| if load > out.since { distance(out.records, load) } else { 0 });
         let (dep1, dep2) = if dep1 == 0 { (dep2, 0) } else { (dep1, dep2) };
-        let record = Record {
-            pc: VirtAddr(out.width.fit(self.pc)),
-            va: VirtAddr(va),
-            gap: u32::try_from(gap).unwrap_or(u32::MAX),
-            dep1,
-            dep2,
-            size,
-            kind,
-        };
+        let record = Record { pc: VirtAddr(out.width.fit(self.pc)), va: VirtAddr(va), gap, dep1, dep2, size, kind };
         out.processes.push(record, batch);
     }
 
@@ -246,10 +225,10 @@ impl Thread {
     /// The thread ends: its last branch, and the instructions after its last record.
     pub(crate) fn exit(&mut self, out: &mut Out, batch: &mut Batch) {
         self.finish(None, out, batch);
-        let paid = self.debt.min(self.gap);
-        let gap = u32::try_from(self.gap - paid).unwrap_or(u32::MAX);
-        out.surplus += self.debt - paid;
-        (self.gap, self.debt) = (0, 0);
+        let paid = self.gaps.debt.min(self.gaps.gap);
+        let gap = u32::try_from(self.gaps.gap - paid).unwrap_or(u32::MAX);
+        out.surplus += self.gaps.debt - paid;
+        (self.gaps.gap, self.gaps.debt) = (0, 0);
         if gap > 0 {
             out.records += 1;
             let pc = VirtAddr(out.width.fit(self.pc));
