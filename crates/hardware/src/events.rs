@@ -23,27 +23,29 @@ pub struct Event {
 /// Bits of a key below its cycle for a record's place; one more is for the kind.
 const PLACE_BITS: u32 = 19;
 
-/// Pending events in the order of their times. Each record in flight has at most one. Most events are later than those that wait already, so the queue is a sorted
-/// array that grows at its end.
+/// Pending events in the order of their times. Each record in flight has at most one. Most events are later
+/// than those that wait already, so the queue is a sorted array that grows at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct EventQueue {
     /// `keys[first..end]` ascend.
     keys: Box<[u64]>,
     first: usize,
     end: usize,
+    /// The cycle of the earliest event; `u64::MAX` if there is none.
+    next: u64,
 }
 
 impl EventQueue {
     /// Room for `events` events. Little more: the array wanders through its room, and a small one stays in the
     /// sim host's own caches.
     pub fn new(events: usize) -> EventQueue {
-        EventQueue { keys: vec![0; events + 64].into_boxed_slice(), first: 0, end: 0 }
+        EventQueue { keys: vec![0; events + 64].into_boxed_slice(), first: 0, end: 0, next: u64::MAX }
     }
 
     /// The cycle of the earliest event; `u64::MAX` if there is none.
     #[inline(always)]
     pub fn next(&self) -> u64 {
-        if self.first == self.end { u64::MAX } else { self.keys[self.first] >> (PLACE_BITS + 1) }
+        self.next
     }
 
     /// Adds an event of the record at `place` in the window.
@@ -62,6 +64,7 @@ impl EventQueue {
         }
         self.keys[place] = key;
         self.end += 1;
+        self.next = self.next.min(at);
     }
 
     /// Takes the earliest event.
@@ -73,7 +76,9 @@ impl EventQueue {
         let key = self.keys[self.first];
         self.first += 1;
         if self.first == self.end {
-            (self.first, self.end) = (0, 0);
+            (self.first, self.end, self.next) = (0, 0, u64::MAX);
+        } else {
+            self.next = self.keys[self.first] >> (PLACE_BITS + 1);
         }
         Some(Event {
             at: key >> (PLACE_BITS + 1),

@@ -6,13 +6,18 @@ use crate::{Replacement, ReplacementState, sim_host};
 /// The key that marks an empty way; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
 
-/// Keys are compared four at a time.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Four([u64; 4]);
+/// The tag of empty ways, and of places beyond the ways.
+const NO_TAG: u32 = u32::MAX;
 
-/// Groups of keys compared between two branches: a hit's way is unpredictable, a comparison is not.
-const GROUPS_PER_BRANCH: usize = 8;
+/// Tags compared between two branches in sets of more: a hit's way is unpredictable, a comparison is not.
+const TAGS_PER_BRANCH: usize = 16;
+
+/// A summary of a key, which is compared with many at once. Keys with the same tag are told apart by
+/// themselves.
+#[inline(always)]
+fn tag_of(key: u64) -> u32 {
+    ((key ^ key >> 32) as u32).min(NO_TAG - 1)
+}
 
 /// A set-associative array: `sets` sets of `ways` entries, each a `u64` key with a payload.
 ///
@@ -29,9 +34,10 @@ const GROUPS_PER_BRANCH: usize = 8;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetArray<T> {
-    /// `groups` for each set; places beyond the ways never hold a key.
-    keys: Box<[Four]>,
-    groups: usize,
+    /// `stride` for each set: 4, 8, or a multiple of 16.
+    tags: Box<[u32]>,
+    stride: usize,
+    keys: Box<[u64]>,
     /// Empty until the first insertion, whose value also fills the empty places.
     values: Vec<T>,
     sets: usize,
@@ -56,9 +62,15 @@ impl<T: Copy> SetArray<T> {
     /// As [`SetArray::new`].
     pub fn with_seed(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> SetArray<T> {
         assert!(sets > 0, "an array has at least one set");
+        let stride = match ways {
+            0..=4 => 4,
+            5..=8 => 8,
+            _ => ways.next_multiple_of(TAGS_PER_BRANCH),
+        };
         SetArray {
-            keys: vec![Four([NO_KEY; 4]); sets * ways.div_ceil(4)].into(),
-            groups: ways.div_ceil(4),
+            tags: vec![NO_TAG; sets * stride].into(),
+            stride,
+            keys: vec![NO_KEY; sets * ways].into(),
             values: Vec::new(),
             sets,
             ways,
@@ -97,27 +109,33 @@ impl<T: Copy> SetArray<T> {
         self.len == 0
     }
 
+    /// The first way of `set` with that tag of which `is` holds, in ascending order.
     #[inline(always)]
-    fn find(&self, set: usize, key: u64) -> Option<usize> {
-        let groups = &self.keys[set * self.groups..][..self.groups];
-        let mut base = 0;
-        for chunk in groups.chunks(GROUPS_PER_BRANCH) {
-            let mut mask = 0;
-            for (i, four) in chunk.iter().enumerate() {
-                mask |= sim_host::matches_wide(&four.0, key) << (4 * i);
-            }
-            if mask != 0 {
-                return Some(base + mask.trailing_zeros() as usize);
-            }
-            base += 4 * GROUPS_PER_BRANCH;
+    fn first(&self, set: usize, tag: u32, is: impl Fn(usize) -> bool) -> Option<usize> {
+        let tags = &self.tags[set * self.stride..][..self.stride];
+        // Comparisons, not a jump table: these are the sizes that machines have.
+        if self.stride == 4 {
+            return tags.first_chunk().and_then(|tags| first_of(sim_host::matches::<4>(tags, tag), 0, is));
         }
-        None
+        if self.stride == 8 {
+            return tags.first_chunk().and_then(|tags| first_of(sim_host::matches::<8>(tags, tag), 0, is));
+        }
+        let (chunks, _) = tags.as_chunks::<TAGS_PER_BRANCH>();
+        let mut chunks = chunks.iter().enumerate();
+        chunks.find_map(|(i, tags)| first_of(sim_host::matches(tags, tag), i * TAGS_PER_BRANCH, &is))
     }
 
-    /// The key in a way.
     #[inline(always)]
-    fn key(&mut self, set: usize, way: usize) -> &mut u64 {
-        &mut self.keys[set * self.groups + way / 4].0[way % 4]
+    fn find(&self, set: usize, key: u64) -> Option<usize> {
+        let keys = &self.keys[set * self.ways..][..self.ways];
+        self.first(set, tag_of(key), |way| keys.get(way) == Some(&key))
+    }
+
+    /// Puts a key into a way, or [`NO_KEY`].
+    #[inline(always)]
+    fn set_key(&mut self, set: usize, way: usize, key: u64) {
+        self.keys[set * self.ways + way] = key;
+        self.tags[set * self.stride + way] = if key == NO_KEY { NO_TAG } else { tag_of(key) };
     }
 
     /// The payload of `key` in `set`; counts as a use for the replacement policy.
@@ -155,17 +173,24 @@ impl<T: Copy> SetArray<T> {
     #[inline]
     pub fn insert(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
         debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be inserted");
+        if let Some(way) = self.find(set, key) {
+            self.values[set * self.ways + way] = value;
+            self.state.touch(set, way);
+            return None;
+        }
+        self.insert_new(set, key, value)
+    }
+
+    /// [`SetArray::insert`] of a key that is not in `set`.
+    #[inline]
+    pub fn insert_new(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
+        debug_assert!(key != NO_KEY && !self.contains(set, key), "the key is new");
         if self.values.is_empty() {
             self.values = vec![value; self.capacity()];
         }
         let base = set * self.ways;
-        if let Some(way) = self.find(set, key) {
-            self.values[base + way] = value;
-            self.state.touch(set, way);
-            return None;
-        }
         let empty =
-            if self.len < self.capacity() { self.find(set, NO_KEY).filter(|&way| way < self.ways) } else { None };
+            if self.len < self.capacity() { self.first(set, NO_TAG, |_| true) } else { None }.filter(|&way| way < self.ways);
         let (way, victim) = match empty {
             Some(way) => {
                 self.len += 1;
@@ -173,10 +198,10 @@ impl<T: Copy> SetArray<T> {
             }
             None => {
                 let way = self.state.victim(set);
-                (way, Some((*self.key(set, way), self.values[base + way])))
+                (way, Some((self.keys[base + way], self.values[base + way])))
             }
         };
-        *self.key(set, way) = key;
+        self.set_key(set, way, key);
         self.values[base + way] = value;
         self.state.fill(set, way);
         victim
@@ -187,7 +212,7 @@ impl<T: Copy> SetArray<T> {
     pub fn remove(&mut self, set: usize, key: u64) -> Option<T> {
         debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be removed");
         let way = self.find(set, key)?;
-        *self.key(set, way) = NO_KEY;
+        self.set_key(set, way, NO_KEY);
         self.len -= 1;
         Some(self.values[set * self.ways + way])
     }
@@ -199,11 +224,10 @@ impl<T: Copy> SetArray<T> {
         }
         let before = self.len;
         for set in 0..self.sets {
-            let values = &mut self.values[set * self.ways..][..self.ways];
-            let keys = self.keys[set * self.groups..][..self.groups].iter_mut().flat_map(|four| &mut four.0);
-            for (key, value) in keys.zip(values) {
-                if *key != NO_KEY && !keep(*key, value) {
-                    *key = NO_KEY;
+            for way in 0..self.ways {
+                let at = set * self.ways + way;
+                if self.keys[at] != NO_KEY && !keep(self.keys[at], &mut self.values[at]) {
+                    self.set_key(set, way, NO_KEY);
                     self.len -= 1;
                 }
             }
@@ -218,29 +242,38 @@ impl<T: Copy> SetArray<T> {
 
     /// Removes all entries.
     pub fn clear(&mut self) {
-        self.keys.fill(Four([NO_KEY; 4]));
+        self.tags.fill(NO_TAG);
+        self.keys.fill(NO_KEY);
         self.len = 0;
     }
 
     /// All entries as `(set, key, payload)`, set by set.
     pub fn iter(&self) -> impl Iterator<Item = (usize, u64, &T)> + '_ {
-        (0..if self.is_empty() { 0 } else { self.sets }).flat_map(move |set| {
-            let keys = self.keys[set * self.groups..][..self.groups].iter().flat_map(|four| four.0);
-            let entries = keys.zip(&self.values[set * self.ways..][..self.ways]);
-            entries.filter(|entry| entry.0 != NO_KEY).map(move |(key, value)| (set, key, value))
-        })
+        let entries = self.keys.iter().zip(&self.values).enumerate().filter(|(_, (key, _))| **key != NO_KEY);
+        entries.map(|(at, (key, value))| (at / self.ways, *key, value))
     }
 
     /// Prefetches into the sim host's caches what a look-up in `set` reads. Affects speed only.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, set: usize) {
-        sim_host::prefetch(&self.keys, set * self.groups);
-        if self.groups > 2 {
-            sim_host::prefetch(&self.keys, set * self.groups + 2);
-        }
+        sim_host::prefetch(&self.tags, set * self.stride);
+        sim_host::prefetch(&self.keys, set * self.ways);
         sim_host::prefetch(&self.values, set * self.ways);
         self.state.prefetch_sim_host(set);
     }
+}
+
+/// The first way that `mask` marks, counted from `base`, of which `is` holds.
+#[inline(always)]
+fn first_of(mut mask: u32, base: usize, is: impl Fn(usize) -> bool) -> Option<usize> {
+    while mask != 0 {
+        let way = base + mask.trailing_zeros() as usize;
+        if is(way) {
+            return Some(way);
+        }
+        mask &= mask - 1;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -310,6 +343,23 @@ mod tests {
             let victim = (self.sets[set].len() == self.ways).then(|| self.sets[set].pop()).flatten();
             self.sets[set].insert(0, (key, value));
             victim
+        }
+    }
+
+    #[test]
+    fn keys_of_one_tag_are_told_apart() {
+        let keys = [5u64, 4 | 1 << 32, 6 | 3 << 32, u64::from(u32::MAX), u64::from(u32::MAX - 1), 1 << 63 | 1 << 31];
+        for ways in [3, 6, 12, 32] {
+            let mut array = SetArray::new(2, ways, Replacement::Lru);
+            for (i, &key) in keys.iter().enumerate() {
+                array.insert(1, key, i);
+            }
+            for (i, &key) in keys.iter().enumerate() {
+                let kept = keys.len() - i <= ways;
+                assert_eq!(array.peek(1, key).copied(), kept.then_some(i), "{key:#x} among {ways}");
+                assert_eq!(array.peek(0, key), None);
+            }
+            assert_eq!(array.remove(1, 6 | 3 << 32), Some(2).filter(|_| ways > 3));
         }
     }
 

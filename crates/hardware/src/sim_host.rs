@@ -50,48 +50,9 @@ pub fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
     }
 }
 
-/// Bit `i` is set when `keys[i] == key`.
-#[inline(always)]
-pub fn matches_wide(keys: &[u64; 4], key: u64) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{
-            __m128i, _mm_and_ps, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_ps, _mm_set1_epi64x,
-            _mm_shuffle_ps,
-        };
-        // SAFETY: SSE2 is part of x86-64, and the two unaligned loads read `keys[0..2]` and `keys[2..4]`.
-        #[allow(unsafe_code)]
-        unsafe {
-            let wanted = _mm_set1_epi64x(key as i64);
-            let halves = |i: usize| {
-                let two = _mm_loadu_si128(keys.as_ptr().add(2 * i).cast::<__m128i>());
-                _mm_castsi128_ps(_mm_cmpeq_epi32(two, wanted))
-            };
-            // A key is equal when both its halves are: SSE2 compares no more than 32 bits.
-            let low = _mm_shuffle_ps::<0b10_00_10_00>(halves(0), halves(1));
-            let high = _mm_shuffle_ps::<0b11_01_11_01>(halves(0), halves(1));
-            _mm_movemask_ps(_mm_and_ps(low, high)) as u32
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        keys.iter().enumerate().fold(0, |mask, (i, &k)| mask | u32::from(k == key) << i)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{matches, matches_wide};
-
-    #[test]
-    fn wide_keys_are_equal_in_both_halves() {
-        let keys = [1, 1 << 32, 1 << 32 | 1, u64::MAX];
-        for (i, &key) in keys.iter().enumerate() {
-            assert_eq!(matches_wide(&keys, key), 1 << i);
-        }
-        assert_eq!(matches_wide(&keys, 0), 0);
-        assert_eq!(matches_wide(&[7, 8, 7, 7], 7), 0b1101);
-    }
+    use super::matches;
 
     fn check<const N: usize>() {
         for (seed, bound) in [(1u32, 3u32), (2, 8), (3, u32::MAX)] {

@@ -689,6 +689,21 @@ impl CoreWindow {
         }
     }
 
+    /// Functional mode: a branch trains the predictor. Its instructions are counted with others'
+    /// ([`CoreWindow::count_all`]).
+    #[inline(always)]
+    pub fn train(&mut self, record: &Record) {
+        self.resolve(record);
+    }
+
+    /// Functional mode: counts instructions, and the loads and stores among them.
+    #[inline(always)]
+    pub fn count_all(&mut self, instructions: u64, loads: u64, stores: u64) {
+        self.counters.instructions += instructions;
+        self.counters.loads += loads;
+        self.counters.stores += stores;
+    }
+
     /// Functional mode: counts an event that serialises.
     pub fn count_serialization(&mut self) {
         self.counters.serializations += 1;

@@ -222,14 +222,44 @@ impl Mmu {
     /// last access, nothing has changed since, and the look-up would change counters only.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
+        let recalled = self.recall_uncounted(va, access, now)?;
+        self.count_first_hits(1);
+        Some(recalled)
+    }
+
+    #[inline(always)]
+    fn recall_uncounted(&self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
         let (at, usable) = self.data.recent.recall(va, access)?;
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        if usable > ready {
-            return None;
+        (usable <= ready).then_some((at, ready))
+    }
+
+    /// The result that [`Mmu::translate`] would return for a data access that hits the L1 TLB and may use the
+    /// entry at once. The caller counts the hits, many at once ([`Mmu::count_first_hits`]). `None` changes
+    /// nothing but, perhaps, the entry's place in the order of use, which a hit that follows changes as well.
+    #[inline(always)]
+    pub fn first_hit(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
+        if let Some(recalled) = self.recall_uncounted(va, access, now) {
+            return Some(recalled);
         }
-        self.counters.mmu_cycles += self.l1_latency;
-        self.counters.l1d_tlb_hits += 1;
-        Some((at, ready))
+        let entry = self.data.lookup(self.asid, va)?;
+        let found = entry.translation();
+        let ready = now.after(self.l1_latency.saturating_sub(1));
+        let usable = allowed(&found, access) && (access != AccessKind::Store || found.dirty) && entry.ready <= ready;
+        usable.then(|| (found.physical(va), ready))
+    }
+
+    /// Accesses so far that more than the L1 TLBs served.
+    #[inline(always)]
+    pub fn untimed_misses(&self) -> u64 {
+        self.counters.l1d_tlb_misses + self.counters.l1i_tlb_misses + self.counters.dirty_assists
+    }
+
+    /// Counts hits of the L1 data TLB that were found by [`Mmu::first_hit`].
+    #[inline(always)]
+    pub fn count_first_hits(&mut self, hits: u64) {
+        self.counters.mmu_cycles += hits * self.l1_latency;
+        self.counters.l1d_tlb_hits += hits;
     }
 
     /// The kernel has run and may have changed mappings: the recent translations are looked up in the TLB

@@ -41,8 +41,8 @@ impl Recent {
     /// The physical address, and when the entry is usable, if the page was the last of its set and allows the
     /// access.
     #[inline(always)]
-    pub fn recall(&mut self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle)> {
-        let slot = self.slot(va)?;
+    pub fn recall(&self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle)> {
+        let slot = self.slots.get(((va.0 >> 12) & self.mask) as usize)?;
         if slot.page == va.0 >> 12 && (access == AccessKind::Load || slot.stores) {
             return Some((slot.start.offset(va.0 & 0xfff), slot.ready));
         }

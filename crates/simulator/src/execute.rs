@@ -16,7 +16,7 @@ const FROM_DRAM: u8 = 1 + Served::Dram as u8;
 
 /// The kind of access of a load or a store.
 #[inline(always)]
-fn data_access(record: &Record) -> AccessKind {
+pub(crate) fn data_access(record: &Record) -> AccessKind {
     if record.kind == RecordKind::Store { AccessKind::Store } else { AccessKind::Load }
 }
 
@@ -28,7 +28,7 @@ fn last_byte(record: &Record) -> VirtAddr {
 
 /// Whether a load or a store accesses two lines.
 #[inline(always)]
-fn splits(record: &Record) -> bool {
+pub(crate) fn splits(record: &Record) -> bool {
     (last_byte(record).0 ^ record.va.0) >> 6 != 0
 }
 

@@ -174,12 +174,32 @@ impl Hardware {
         self.untimed
     }
 
+    /// Without time: when a core's latest access began, after how many cycles its next one may begin, and
+    /// those after it as long as they miss no TLB.
+    pub fn untimed_steps(&self, number: usize) -> (Cycle, u64, u64) {
+        if !self.has_time {
+            return (self.untimed, UNTIMED_STEP, UNTIMED_STEP);
+        }
+        let core = &self.cores[number];
+        let first = if core.untimed_misses == core.mmu.untimed_misses() { 1 } else { WARMUP_STEP };
+        (self.untimed, first, 1)
+    }
+
+    /// Without time: a core's latest access began at `now`; it and those before it since
+    /// [`Hardware::untimed_steps`] missed no TLB.
+    pub fn went_on_to(&mut self, number: usize, now: Cycle) {
+        self.untimed = now;
+        if self.has_time {
+            let core = &mut self.cores[number];
+            core.untimed_misses = core.mmu.untimed_misses();
+        }
+    }
+
     /// Cycles that the previous access may have needed, where the clock must not run away.
     #[inline(always)]
     fn warmup_step(&mut self, number: usize) -> u64 {
         let core = &mut self.cores[number];
-        let counters = &core.mmu.counters;
-        let misses = counters.l1d_tlb_misses + counters.l1i_tlb_misses + counters.dirty_assists;
+        let misses = core.mmu.untimed_misses();
         if std::mem::replace(&mut core.untimed_misses, misses) == misses && self.path != TranslationPath::Intermediate {
             1
         } else {

@@ -37,6 +37,7 @@ pub mod spec;
 mod statistics;
 mod stream;
 mod timeline;
+mod untimed;
 mod walk_collection;
 mod walk_steps;
 #[cfg(test)]

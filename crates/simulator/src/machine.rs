@@ -246,7 +246,16 @@ impl Machine {
     ) -> Result<usize, Stop> {
         self.os.require_alive(self.hw.cores[number].process)?;
         let stop_at = self.hw.cores[number].stop_at;
-        for (i, record) in records.iter().enumerate().take(to).skip(from) {
+        let has_common_case = self.hw.has_common_case();
+        let mut i = from;
+        while i < to {
+            if has_common_case {
+                i = self.run_common(number, records, i, to, until);
+                if i == to {
+                    break;
+                }
+            }
+            let record = &records[i];
             let core = &mut self.hw.cores[number];
             core.look_ahead.prefetch(number, core.process, records, i, self.os.kernel(), &self.hw.hierarchy);
             if self.hw.timing() && !self.reach(number, record, until)? {
@@ -281,6 +290,7 @@ impl Machine {
             if self.hw.local_time(number).0 > until {
                 return Ok(i + 1 - from);
             }
+            i += 1;
         }
         Ok(to - from)
     }

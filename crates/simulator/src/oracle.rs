@@ -8,7 +8,7 @@ use ambulator_base::watch::{self, LoadedBytes, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters};
-use ambulator_os::{Kernel, PageState};
+use ambulator_os::{Kernel, PageMap, PageState};
 
 /// Whether the kernel maps `va` to `at` and permits `access`.
 #[inline(always)]
@@ -74,10 +74,36 @@ impl Checker {
         !self.on || self.matches_kernel(os, process, va, at, access)
     }
 
+    /// [`Checker::accepts`] in a process with that page map.
+    #[inline(always)]
+    pub fn accepts_page(
+        &mut self,
+        os: &OperatingSystem,
+        pages: &PageMap,
+        process: ProcessId,
+        va: VirtAddr,
+        at: PhysAddr,
+        access: AccessKind,
+    ) -> bool {
+        if !self.on || os.is_nested() {
+            return self.accepts(os, process, va, at, access);
+        }
+        self.checked += 1;
+        agrees(self.state_of(pages, process, va), va, at, access)
+    }
+
     /// The kernel's state of a page, from the cache if valid.
     #[inline(always)]
     fn page_state(&mut self, kernel: &Kernel, process: ProcessId, va: VirtAddr) -> PageState {
-        let Some(pages) = kernel.page_map(process) else { return PageState::NONE };
+        match kernel.page_map(process) {
+            Some(pages) => self.state_of(pages, process, va),
+            None => PageState::NONE,
+        }
+    }
+
+    /// [`Checker::page_state`] of a process with that page map.
+    #[inline(always)]
+    fn state_of(&mut self, pages: &PageMap, process: ProcessId, va: VirtAddr) -> PageState {
         let (vpn, changes) = (va.vpn().0, pages.changes());
         let known = &mut self.known[vpn as usize % KNOWN];
         if known.vpn != vpn || known.changes != changes || known.process != process {

@@ -98,6 +98,18 @@ impl Scheduler {
         true
     }
 
+    /// Records that may run before one after which a check is due.
+    #[inline(always)]
+    pub fn records_until_check(&self) -> usize {
+        self.until_check as usize - 1
+    }
+
+    /// Counts records, no more than [`Scheduler::records_until_check`].
+    #[inline(always)]
+    pub fn count_records(&mut self, records: u32) {
+        self.until_check -= records;
+    }
+
     /// All cores have finished.
     pub fn end(&mut self) {
         self.phase = Phase::Done;

@@ -118,14 +118,18 @@ impl WalkCaches {
         };
         let (set, key) = WalkCaches::set_and_key(level, asid, va, span);
         // Walks are not simulated in cycle order: the entry in the cache may have an earlier cycle.
-        let ready = match level.array.peek(set, key) {
+        let known = level.array.lookup(set, key);
+        let ready = match &known {
             Some(cached) if cached.pte.frame() == pte.frame() => ready.min(cached.ready),
             _ => ready,
         };
         watch::step(|| {
             Step::fill(format!("page-walk cache of {}s", NAMES[number]), ready).address("table", pte.frame().start().0)
         });
-        level.array.insert(set, key, Cached { pte, ready });
+        match known {
+            Some(cached) => *cached = Cached { pte, ready },
+            None => _ = level.array.insert_new(set, key, Cached { pte, ready }),
+        }
     }
 
     /// Invalidates entries: for a page, those of every level that lead to one of its addresses.
