@@ -189,8 +189,8 @@ impl<T: Copy> SetArray<T> {
             self.values = vec![value; self.capacity()];
         }
         let base = set * self.ways;
-        let empty =
-            if self.len < self.capacity() { self.first(set, NO_TAG, |_| true) } else { None }.filter(|&way| way < self.ways);
+        let empty = if self.len < self.capacity() { self.first(set, NO_TAG, |_| true) } else { None }
+            .filter(|&way| way < self.ways);
         let (way, victim) = match empty {
             Some(way) => {
                 self.len += 1;

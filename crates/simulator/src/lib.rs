@@ -38,6 +38,8 @@ mod statistics;
 mod stream;
 mod timeline;
 mod untimed;
+#[cfg(test)]
+mod untimed_tests;
 mod walk_collection;
 mod walk_steps;
 #[cfg(test)]
