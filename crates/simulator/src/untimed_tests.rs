@@ -38,7 +38,7 @@ fn the_common_case_counts_as_record_by_record() {
         ("nested", "bfs", vec!["run.mode=functional"]),
         ("radix", "gups", vec!["run.warmup=40000", "run.warmup_mode=functional"]),
     ] {
-        let options = options.into_iter().chain(["memory.bytes=1GiB", "run.instructions=30000"]);
+        let options = options.into_iter().chain(["memory.bytes=4GiB", "run.instructions=30000"]);
         let options = options.map(str::to_owned).collect();
         let spec = load(&SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() }).unwrap().spec;
         let (plain, watched) = (run(&spec, program, false), run(&spec, program, true));
