@@ -229,6 +229,7 @@ impl Bench {
             hypervisor: parts.nested.then(|| HypervisorStage::new(&NestedSpec::default(), walker(&hypervisor))),
             lookaside: parts.lookaside.map(|own| Box::new(own) as Box<dyn Lookaside>),
             speculator: parts.speculator.map(|own| Box::new(own) as Box<dyn Speculator>),
+            tlb_prefetcher: None,
             front_side: parts.front_side.then_some((front, 64)),
         };
         let mut mmu = Mmu::new(&MmuSpec::default(), sockets, true);
