@@ -354,6 +354,50 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_agrees_with_a_list_of_pages() {
+        let mut random = ambulator_base::Random::new(11);
+        let mut queue = queue(12);
+        // Address space, first page, pages, frame; oldest first.
+        let mut list: Vec<(u16, u64, u64, u64)> = Vec::new();
+        let sizes = [PageSize::SIZE_4K, PageSize::SIZE_4K, PageSize::SIZE_2M];
+        for step in 0..20_000 {
+            let (asid, page) = (random.below(2) as u16, random.below(4) * 512 + random.below(12));
+            let size = sizes[random.below(3) as usize];
+            let first = page & !(size.frames() - 1);
+            let covers = |entry: &(u16, u64, u64, u64)| entry.0 == asid && (entry.1..entry.1 + entry.2).contains(&page);
+            match random.below(9) {
+                0 => {
+                    queue.invalidate(Invalidation::Page { asid: Asid(asid), page: Page { start: VirtAddr(first << 12), size } });
+                    let overlaps = |entry: &(u16, u64, u64, u64)| entry.1 < first + size.frames() && first < entry.1 + entry.2;
+                    list.retain(|entry| entry.0 != asid || !overlaps(entry));
+                }
+                1 if step % 10 == 0 => {
+                    queue.invalidate(Invalidation::Asid(Asid(asid)));
+                    list.retain(|entry| entry.0 != asid);
+                }
+                2..=4 => {
+                    let at = list.iter().position(covers);
+                    let expected = at.map(|at| list.remove(at).3);
+                    let taken = queue.take(Asid(asid), page).map(|taken| taken.found.frame.0);
+                    assert_eq!(taken, expected, "step {step}");
+                }
+                _ => {
+                    assert_eq!(queue.holds(Asid(asid), page), list.iter().any(covers), "step {step}");
+                    if list.len() == 12 {
+                        list.remove(0);
+                    }
+                    list.push((asid, first, size.frames(), 512 * step));
+                    queue.put(Asid(asid), page, &brought(512 * step, size, 0, 0));
+                }
+            }
+            assert_eq!(queue.len(), list.len());
+        }
+        let counters = &queue.counters;
+        let left = counters.hits + counters.useless + counters.invalidated + queue.len() as u64;
+        assert_eq!(counters.filled, left, "what came in went out in one way");
+    }
+
+    #[test]
     fn proposals_are_pages_of_the_address_space_each_once() {
         let miss = TlbMiss { page: 2, frames: 1, pc: VirtAddr(0), served: None };
         let mut proposals = Proposals::default();

@@ -208,6 +208,7 @@ impl Mmu {
         match walk.outcome {
             WalkOutcome::Mapped(found) if allowed(&found, access) => {
                 unit.queue.put(self.asid(), va.vpn().0, &Prefetched { found, ready: walk.ready, mark: 0, slowest });
+                watch::step(|| Step::fill("TLB prefetch queue", walk.ready).says("gets the entry").behind());
                 let dram_loads = (unit.served.dram - dram) as u32;
                 let walk = FinishedWalk { found, entry: self.leaf_entry(), dram_loads, ready: walk.ready };
                 self.take_free(unit, va, &walk, slowest, port);

@@ -43,26 +43,27 @@ impl DistanceTable {
         }
     }
 
-    fn set(&self, distance: i64) -> usize {
-        (distance as u64 % self.rows.sets() as u64) as usize
+    fn set_and_key(&self, distance: i64) -> (usize, u64) {
+        // The sign goes to the lowest bit of the key: no distance between pages has that of empty ways.
+        ((distance as u64 % self.rows.sets() as u64) as usize, (distance << 1 ^ distance >> 63) as u64)
     }
 
     /// The distances that followed `distance`, the latest first.
     pub fn after(&mut self, distance: i64) -> impl Iterator<Item = i64> + use<> {
-        let set = self.set(distance);
-        let row = self.rows.lookup(set, distance as u64).copied().unwrap_or_default();
+        let (set, key) = self.set_and_key(distance);
+        let row = self.rows.lookup(set, key).copied().unwrap_or_default();
         row.next.into_iter().take(row.count)
     }
 
     /// `next` has followed `distance`.
     pub fn learn(&mut self, distance: i64, next: i64) {
-        let (set, slots) = (self.set(distance), self.slots);
-        if let Some(row) = self.rows.lookup(set, distance as u64) {
+        let ((set, key), slots) = (self.set_and_key(distance), self.slots);
+        if let Some(row) = self.rows.lookup(set, key) {
             row.put(next, slots);
         } else {
             let mut row = Row::default();
             row.put(next, slots);
-            self.rows.insert(set, distance as u64, row);
+            self.rows.insert(set, key, row);
         }
     }
 
@@ -75,6 +76,7 @@ impl DistanceTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     fn after(table: &mut DistanceTable, distance: i64) -> Vec<i64> {
         table.after(distance).collect()
@@ -88,10 +90,29 @@ mod tests {
             table.learn(4, next);
         }
         assert_eq!(after(&mut table, 4), [-3, 1], "7 has not followed for longest");
-        table.learn(-60, 2);
-        assert_eq!((after(&mut table, -60), after(&mut table, 60)), (vec![2], Vec::new()), "distances have a sign");
+        for distance in [-60, -1, i64::MIN / 4, i64::MAX / 4] {
+            table.learn(distance, 2);
+            let both = (after(&mut table, distance), after(&mut table, -distance));
+            assert_eq!(both, (vec![2], Vec::new()), "distances have a sign");
+        }
         table.clear();
         assert_eq!(after(&mut table, 4), [0; 0]);
+    }
+
+    #[test]
+    fn a_table_with_room_agrees_with_a_map() {
+        let mut random = ambulator_base::Random::new(4);
+        let mut table = DistanceTable::new(64, 0, 3);
+        let mut map: HashMap<i64, Vec<i64>> = HashMap::new();
+        for _ in 0..5000 {
+            let (distance, next) = (random.below(20) as i64 - 10, random.below(6) as i64 - 3);
+            assert_eq!(after(&mut table, distance), map.get(&distance).cloned().unwrap_or_default());
+            table.learn(distance, next);
+            let row = map.entry(distance).or_default();
+            row.retain(|known| *known != next);
+            row.insert(0, next);
+            row.truncate(3);
+        }
     }
 
     #[test]
