@@ -26,7 +26,8 @@ pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use prefetch::{
-    FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals, TlbMiss, TlbPrefetcher,
+    FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals,
+    TlbMiss, TlbPrefetcher,
 };
 pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{

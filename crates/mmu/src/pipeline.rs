@@ -3,7 +3,8 @@
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Walk, WalkOutcome, Walker,
+    WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
     prefetch::Prefetched,
@@ -431,8 +432,8 @@ impl Mmu {
         self.walk_and_fill::<W>(va, access, start, start, true, port)
     }
 
-    /// A miss that a prefetched translation serves: it moves into the TLBs, and the prefetcher goes on. `times`
-    /// are when the queue has answered, and when the translation is known.
+    /// A miss that a prefetched translation serves: it moves into the TLBs, and the prefetcher goes on.
+    /// `times` are when the queue has answered, and when the translation is known.
     fn prefetched<const W: bool>(
         &mut self,
         va: VirtAddr,

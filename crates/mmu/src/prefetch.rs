@@ -65,8 +65,8 @@ pub struct Proposals {
 }
 
 impl Proposals {
-    /// Proposes the page `distance` pages of 4 KiB away from the one that missed. The page itself, pages below
-    /// address 0, what is proposed already and what is too much are left out.
+    /// Proposes the page `distance` pages of 4 KiB away from the one that missed. The page itself, pages
+    /// below address 0, what is proposed already and what is too much are left out.
     pub fn push(&mut self, miss: &TlbMiss, distance: i64) {
         if let Some(page) = miss.page.checked_add_signed(distance)
             && page != miss.page
@@ -106,8 +106,8 @@ impl FreeTranslations {
     }
 }
 
-/// Proposes pages whose translations will be needed soon. It supplies no translation from anything but entries
-/// of the page table that a walk has loaded.
+/// Proposes pages whose translations will be needed soon. It supplies no translation from anything but
+/// entries of the page table that a walk has loaded.
 pub trait TlbPrefetcher: Send {
     /// Another address space runs from now on: what was learnt of the pages before says nothing of its pages.
     fn switch(&mut self);
@@ -116,8 +116,8 @@ pub trait TlbPrefetcher: Send {
     /// pages.
     fn miss(&mut self, miss: &TlbMiss, proposals: &mut Proposals);
 
-    /// A walk has found `page`, for a miss or for a proposal: which of the translations in the line of its leaf
-    /// entry ([`FinishedWalk::entry`]) go into the queue as well.
+    /// A walk has found `page`, for a miss or for a proposal: which of the translations in the line of its
+    /// leaf entry ([`FinishedWalk::entry`]) go into the queue as well.
     fn walked(&mut self, _page: u64, _walk: &FinishedWalk, _: &mut dyn MemoryPort, _free: &mut FreeTranslations) {}
 
     /// Reports its own counters to `sink`.
@@ -253,8 +253,8 @@ impl PrefetchQueue {
         *(if mark == 0 { &mut self.counters.filled } else { &mut self.counters.free }) += 1;
     }
 
-    /// Removes what `what` selects; walks in flight bring nothing that it selects either, because their entries
-    /// are in the queue from their begin.
+    /// Removes what `what` selects; walks in flight bring nothing that it selects either, because their
+    /// entries are in the queue from their begin.
     pub fn invalidate(&mut self, what: Invalidation) {
         let before = self.entries.len();
         match what {
@@ -367,8 +367,12 @@ mod tests {
             let covers = |entry: &(u16, u64, u64, u64)| entry.0 == asid && (entry.1..entry.1 + entry.2).contains(&page);
             match random.below(9) {
                 0 => {
-                    queue.invalidate(Invalidation::Page { asid: Asid(asid), page: Page { start: VirtAddr(first << 12), size } });
-                    let overlaps = |entry: &(u16, u64, u64, u64)| entry.1 < first + size.frames() && first < entry.1 + entry.2;
+                    queue.invalidate(Invalidation::Page {
+                        asid: Asid(asid),
+                        page: Page { start: VirtAddr(first << 12), size },
+                    });
+                    let overlaps =
+                        |entry: &(u16, u64, u64, u64)| entry.1 < first + size.frames() && first < entry.1 + entry.2;
                     list.retain(|entry| entry.0 != asid || !overlaps(entry));
                 }
                 1 if step % 10 == 0 => {

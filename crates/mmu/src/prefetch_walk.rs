@@ -164,15 +164,16 @@ impl Mmu {
             if !self.holds_second(VirtAddr(page << 12)) && !unit.queue.holds(self.asid(), page) {
                 unit.queue.put(self.asid(), page, &Prefetched { found, ready: walk.ready, mark, slowest });
                 watch::step(|| {
-                    let step = Step::fill("TLB prefetch queue", walk.ready).says("gets an entry of the walk's line for free");
+                    let step =
+                        Step::fill("TLB prefetch queue", walk.ready).says("gets an entry of the walk's line for free");
                     found.fields_of(step.address("page", page << 12)).behind()
                 });
             }
         }
     }
 
-    /// Walks the page table for a page that is proposed, unless it is held already, and puts it into the queue
-    /// if it is there.
+    /// Walks the page table for a page that is proposed, unless it is held already, and puts it into the
+    /// queue if it is there.
     fn prefetch_page<const W: bool>(
         &mut self,
         unit: &mut TlbPrefetching,

@@ -113,10 +113,7 @@ fn a_page_that_forbids_the_access_is_dropped() {
 }
 
 fn page(asid: u16, number: u64) -> Invalidation {
-    Invalidation::Page {
-        asid: Asid(asid),
-        page: Page::containing(VirtAddr(PAGE + number * 4096), PageSize::SIZE_4K),
-    }
+    Invalidation::Page { asid: Asid(asid), page: Page::containing(VirtAddr(PAGE + number * 4096), PageSize::SIZE_4K) }
 }
 
 #[test]
@@ -199,8 +196,14 @@ fn unused_translations_leave_for_others() {
 
 #[test]
 fn free_translations_are_usable_when_the_walk_has_ended() {
-    let next =
-        Translation { frame: Pfn(71), size: PageSize::SIZE_4K, writable: true, executable: true, dirty: true, ranged: false };
+    let next = Translation {
+        frame: Pfn(71),
+        size: PageSize::SIZE_4K,
+        writable: true,
+        executable: true,
+        dirty: true,
+        ranged: false,
+    };
     let own = FakePrefetcher { free: Some(next), ..FakePrefetcher::default() };
     let (mut bench, misses) = bench_with(&[], Parts { prefetcher: Some(own), ..Parts::default() });
     load(&mut bench, 0, 0);

@@ -162,8 +162,8 @@ impl Machine {
         self.translate_as_is(number, va, access, now)
     }
 
-    /// [`Machine::translate`] where the instruction matters: to a TLB prefetcher, or to a profile, which charges
-    /// what it costs to the mapping and to the instruction.
+    /// [`Machine::translate`] where the instruction matters: to a TLB prefetcher, or to a profile, which
+    /// charges what it costs to the mapping and to the instruction.
     #[cold]
     #[inline(never)]
     fn translate_for(

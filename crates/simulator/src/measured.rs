@@ -139,7 +139,10 @@ impl Measured {
             let brought = prefetch.filled + prefetch.free;
             all.push(("tlb_prefetch_coverage", share(mmu.prefetch_hits, mmu.prefetch_hits + found)));
             all.push(("tlb_prefetch_accuracy", share(prefetch.hits, brought).min(1.0)));
-            all.push(("tlb_prefetch_loads_share", share(prefetch.walk_accesses, prefetch.walk_accesses + mmu.walk_accesses)));
+            all.push((
+                "tlb_prefetch_loads_share",
+                share(prefetch.walk_accesses, prefetch.walk_accesses + mmu.walk_accesses),
+            ));
         }
         if timing {
             let seconds = *cycles as f64 / (1e6 * spec.machine.clock_mhz as f64);

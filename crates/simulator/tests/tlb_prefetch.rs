@@ -1,5 +1,5 @@
-//! TLB prefetching in whole machines: counts that follow by hand, what nobody can foresee, and the oracle over
-//! page tables, lookasides and changing mappings.
+//! TLB prefetching in whole machines: counts that follow by hand, what nobody can foresee, and the oracle
+//! over page tables, lookasides and changing mappings.
 
 mod support;
 use ambulator_base::{MapKind, Protection, Random, RecordKind, VirtAddr, VmEvent};
@@ -27,8 +27,8 @@ fn prefetches(run: &RunResult, names: [&str; 4]) -> [u64; 4] {
 #[test]
 fn a_sequence_of_pages_walks_for_the_first_only() {
     let run = run("tlb-sequential", &[], &stream(1));
-    // The first walks are those of the code's page and of the first page of data. Of the proposals, the page after
-    // the code and the page after the data are not there.
+    // The first walks are those of the code's page and of the first page of data. Of the proposals, the page
+    // after the code and the page after the data are not there.
     assert_eq!(counter(&run, "mmu.walks"), 2);
     assert_eq!(counter(&run, "mmu.prefetch_hits"), PAGES - 1);
     let own = prefetches(&run, ["walks", "filled", "unmapped", "useless"]);
@@ -40,12 +40,16 @@ fn a_sequence_of_pages_walks_for_the_first_only() {
 #[test]
 fn a_stride_is_foreseen_as_soon_as_each_table_has_learnt_it() {
     let program = stream(5);
-    // The code's page walks, and after it the pages that teach. A stride needs two confirmations: pages 0 to 3
-    // walk. A row of distances has its first successor at page 2, and is read at page 3. The latest two distances
-    // foresee page 2 at page 1.
-    for (design, walks) in
-        [("tlb-stride", 5), ("tlb-stride-modified", 3), ("tlb-distance", 5), ("tlb-h2", 3), ("tlb-sequential", PAGES + 1)]
-    {
+    // The code's page walks, and after it the pages that teach. A stride needs two confirmations: pages 0 to
+    // 3 walk. A row of distances has its first successor at page 2, and is read at page 3. The latest two
+    // distances foresee page 2 at page 1.
+    for (design, walks) in [
+        ("tlb-stride", 5),
+        ("tlb-stride-modified", 3),
+        ("tlb-distance", 5),
+        ("tlb-h2", 3),
+        ("tlb-sequential", PAGES + 1),
+    ] {
         let run = run(design, &[], &program);
         assert_eq!(counter(&run, "mmu.walks"), walks, "{design}");
         assert_eq!(counter(&run, "mmu.prefetch_hits"), PAGES + 1 - walks, "{design}");

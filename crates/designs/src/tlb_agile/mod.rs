@@ -1,7 +1,7 @@
 //! Agile TLB prefetching (ATP) with sampling-based free TLB prefetching (SBFP).
 //!
-//! Source: Vavouliotis, Alvarez, Karakostas, Nikas, Koziris, Jiménez and Casas, "Exploiting Page Table Locality
-//! for Agile TLB Prefetching", ISCA 2021.
+//! Source: Vavouliotis, Alvarez, Karakostas, Nikas, Koziris, Jiménez and Casas, "Exploiting Page Table
+//! Locality for Agile TLB Prefetching", ISCA 2021.
 //!
 //! | in the paper | here |
 //! |---|---|
@@ -10,19 +10,20 @@
 //! | free distances, their table (FDT), the sampler | `free.rs` |
 //!
 //! A line of a page table holds the entries of eight pages. A walk that loads one entry has seven more *for
-//! free*. SBFP counts for each *free distance* (-7 to 7) how often the page at that distance was needed later,
-//! and puts those into the prefetch queue whose distance has proved useful; the others it watches in a sampler.
+//! free*. SBFP counts for each *free distance* (-7 to 7) how often the page at that distance was needed
+//! later, and puts those into the prefetch queue whose distance has proved useful; the others it watches in a
+//! sampler.
 //!
-//! ATP asks, at each L2 TLB miss, which of its three prefetchers would have had the page: each has a fake queue
-//! of the pages that it would have prefetched. Three saturating counters add the answers up. Their highest bits
-//! decide whether to prefetch, and by whom.
+//! ATP asks, at each L2 TLB miss, which of its three prefetchers would have had the page: each has a fake
+//! queue of the pages that it would have prefetched. Three saturating counters add the answers up. Their
+//! highest bits decide whether to prefetch, and by whom.
 //!
 //! Choices.
 //! - All counters begin at 0: nothing is prefetched until fake queues have been right.
 //! - A look-up does not remove a page from a fake queue; a page that is in it is not put in again.
 //! - A counter of the FDT that reaches its maximum halves all of them.
-//! - Entries that are not marked accessed are not taken for free: x86-64 does not cache their translation (Intel
-//!   SDM volume 3, Sec. 4.10.2.1), and the operating system would lose what the bit tells.
+//! - Entries that are not marked accessed are not taken for free: x86-64 does not cache their translation
+//!   (Intel SDM volume 3, Sec. 4.10.2.1), and the operating system would lose what the bit tells.
 //! - Only pages of 4 KiB come for free. Tables whose lines do not hold the entries of adjacent pages give
 //!   nothing for free, nor does nested paging: there two tables translate.
 //! - When the address space changes, all but the counters is forgotten.

@@ -110,8 +110,8 @@ impl Selection {
         }
     }
 
-    /// The proposals of the chosen prefetcher. Each puts its own into its fake queue, with what would come for
-    /// free with the walks for them.
+    /// The proposals of the chosen prefetcher. Each puts its own into its fake queue, with what would come
+    /// for free with the walks for them.
     pub fn propose(&mut self, miss: &TlbMiss, choice: Choice, free: &FreeDistances, proposals: &mut Proposals) {
         let mut own = [Proposals::default(); 3];
         if let (Some(latest), Some(before)) = self.latest.to(miss.page) {

@@ -79,7 +79,10 @@ fn a_stream_with_a_stride_is_prefetched_once_the_fake_queues_were_right() {
     assert_eq!(first, Some(2 + 127));
     let counters = &agile.counters;
     assert_eq!((counters.chose_none, counters.chose_strides), (129, 71));
-    assert_eq!([counters.fake_hits_strides, counters.fake_hits_distances, counters.fake_hits_neighbours], [198, 197, 0]);
+    assert_eq!(
+        [counters.fake_hits_strides, counters.fake_hits_distances, counters.fake_hits_neighbours],
+        [198, 197, 0]
+    );
     agile.switch();
     assert_eq!(after(&mut agile, 50_000), [0; 0], "its pages are forgotten");
 }

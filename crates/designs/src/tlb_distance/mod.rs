@@ -1,9 +1,9 @@
 //! Distance TLB prefetching: which distance between missing pages follows which.
 //!
-//! Source: Kandiraju and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002. A table has a row
-//! for each distance between two pages that missed one after the other; the row holds the distances that came
-//! next. At a miss, the row of the latest distance says where the next misses may be. Then the row of the
-//! distance before learns the latest.
+//! Source: Kandiraju and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002. A table has a
+//! row for each distance between two pages that missed one after the other; the row holds the distances that
+//! came next. At a miss, the row of the latest distance says where the next misses may be. Then the row of
+//! the distance before learns the latest.
 //!
 //! The table's size is that of Vavouliotis et al., ISCA 2021; the first paper has tables of 32 to 1024 rows.
 //!
@@ -56,10 +56,7 @@ pub(crate) struct Distances {
 
 impl Distances {
     pub(crate) fn new(spec: &DistanceSpec) -> Distances {
-        Distances {
-            table: DistanceTable::new(spec.entries, spec.ways, spec.slots),
-            latest: LatestDistances::default(),
-        }
+        Distances { table: DistanceTable::new(spec.entries, spec.ways, spec.slots), latest: LatestDistances::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! H2 TLB prefetching (H2P): the latest two distances between missing pages, again.
 //!
-//! Source: Vavouliotis et al., "Exploiting Page Table Locality for Agile TLB Prefetching", ISCA 2021. After misses
-//! on pages A, B and E it prefetches E + (E - B) and E + (B - A). It has no table.
+//! Source: Vavouliotis et al., "Exploiting Page Table Locality for Agile TLB Prefetching", ISCA 2021. After
+//! misses on pages A, B and E it prefetches E + (E - B) and E + (B - A). It has no table.
 
 use ambulator_mmu::{Proposals, TlbMiss, TlbPrefetcher};
 use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};

@@ -1,9 +1,10 @@
 //! Sequential TLB prefetching: the pages next to the one that missed.
 //!
-//! Source: Vanderwiel and Lilja, "Data Prefetch Mechanisms", ACM Computing Surveys 2000, for caches; Kandiraju
-//! and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002, for TLBs, where it is the *tagged*
-//! kind: a hit in the prefetch buffer prefetches as a miss does. Vavouliotis et al., "Exploiting Page Table
-//! Locality for Agile TLB Prefetching", ISCA 2021, have it as SP, and the pages on both sides as STP (±1, ±2).
+//! Source: Vanderwiel and Lilja, "Data Prefetch Mechanisms", ACM Computing Surveys 2000, for caches;
+//! Kandiraju and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002, for TLBs, where it is
+//! the *tagged* kind: a hit in the prefetch buffer prefetches as a miss does. Vavouliotis et al., "Exploiting
+//! Page Table Locality for Agile TLB Prefetching", ISCA 2021, have it as SP, and the pages on both sides as
+//! STP (±1, ±2).
 //!
 //! Choices.
 //! - Nearest pages first.

@@ -1,13 +1,13 @@
 //! Stride TLB prefetching: each instruction's own stride of pages.
 //!
-//! Source: Kandiraju and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002, take *arbitrary
-//! stride prefetching* (ASP) from caches (Chen and Baer, IEEE Trans. Computers 1995). Sizes are those of
-//! Vavouliotis et al., "Exploiting Page Table Locality for Agile TLB Prefetching", ISCA 2021, who also have a
-//! modified kind, MASP.
+//! Source: Kandiraju and Sivasubramaniam, "Going the Distance for TLB Prefetching", ISCA 2002, take
+//! *arbitrary stride prefetching* (ASP) from caches (Chen and Baer, IEEE Trans. Computers 1995). Sizes are
+//! those of Vavouliotis et al., "Exploiting Page Table Locality for Agile TLB Prefetching", ISCA 2021, who
+//! also have a modified kind, MASP.
 //!
 //! A table has a row for each instruction that misses: its last missing page and the distance to it from the
-//! one before. ASP prefetches once the distance has been found again twice. MASP does not wait, and prefetches by
-//! both the distance before and the new one.
+//! one before. ASP prefetches once the distance has been found again twice. MASP does not wait, and
+//! prefetches by both the distance before and the new one.
 //!
 //! Choices.
 //! - Only misses of the L2 TLB train, those that the prefetch queue serves included.

@@ -155,8 +155,8 @@ impl Speculator for FakeSpeculator {
     fn reset_counters(&mut self) {}
 }
 
-/// A TLB prefetcher that proposes the pages at the same distances after each miss, and takes nothing or the next
-/// page for free.
+/// A TLB prefetcher that proposes the pages at the same distances after each miss, and takes nothing or the
+/// next page for free.
 #[derive(Default)]
 pub struct FakePrefetcher {
     pub distances: Vec<i64>,

@@ -25,16 +25,16 @@ impl Row {
     }
 }
 
-/// A set-associative table with a row for each distance, replaced by LRU; the lowest bits of the distance select
-/// the set.
+/// A set-associative table with a row for each distance, replaced by LRU; the lowest bits of the distance
+/// select the set.
 pub struct DistanceTable {
     rows: SetArray<Row>,
     slots: usize,
 }
 
 impl DistanceTable {
-    /// An empty table of `entries` rows in sets of `ways` (0: fully associative), each with `slots` distances, 1
-    /// to [`MOST_SUCCESSORS`].
+    /// An empty table of `entries` rows in sets of `ways` (0: fully associative), each with `slots`
+    /// distances, 1 to [`MOST_SUCCESSORS`].
     pub fn new(entries: u32, ways: u32, slots: u32) -> DistanceTable {
         let ways = if ways == 0 { entries } else { ways };
         DistanceTable {

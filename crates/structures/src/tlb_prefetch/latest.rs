@@ -10,8 +10,8 @@ pub struct LatestDistances {
 }
 
 impl LatestDistances {
-    /// The distance to `page` from the page that missed before it, and the distance before that one, as far as
-    /// there are any.
+    /// The distance to `page` from the page that missed before it, and the distance before that one, as far
+    /// as there are any.
     pub fn to(&self, page: u64) -> (Option<i64>, Option<i64>) {
         (self.page.map(|before| distance(before, page)), self.distance)
     }

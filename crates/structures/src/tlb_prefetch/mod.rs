@@ -1,5 +1,5 @@
-//! What TLB prefetchers learn with: tables of strides by instruction, of distances by distance, and the latest
-//! distances. Page numbers count pages of 4 KiB; distances between them have a sign.
+//! What TLB prefetchers learn with: tables of strides by instruction, of distances by distance, and the
+//! latest distances. Page numbers count pages of 4 KiB; distances between them have a sign.
 
 mod distances;
 mod latest;

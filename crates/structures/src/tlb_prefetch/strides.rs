@@ -22,8 +22,8 @@ struct Row {
     confirmed: u32,
 }
 
-/// A set-associative table with a row for each instruction, replaced by LRU. A hash of the instruction's address
-/// selects the set, because compilers align instructions in different ways.
+/// A set-associative table with a row for each instruction, replaced by LRU. A hash of the instruction's
+/// address selects the set, because compilers align instructions in different ways.
 pub struct StrideTable {
     rows: SetArray<Row>,
 }
@@ -35,8 +35,8 @@ impl StrideTable {
         StrideTable { rows: SetArray::new((entries / ways) as usize, ways as usize, Replacement::Lru) }
     }
 
-    /// The instruction at `pc` has missed at `page`: what the table knew of it before it learnt that. `None` at
-    /// its first miss.
+    /// The instruction at `pc` has missed at `page`: what the table knew of it before it learnt that. `None`
+    /// at its first miss.
     pub fn miss(&mut self, pc: VirtAddr, page: u64) -> Option<Stride> {
         // A trace may name any address as an instruction's; that of empty ways is none of a program.
         let key = pc.0 & (u64::MAX >> 1);
@@ -96,8 +96,7 @@ mod tests {
             let (pc, page) = (random.below(30), random.below(4) * 10);
             let pages = map.entry(pc).or_default();
             let known = table.miss(VirtAddr(pc), page);
-            let distances: Vec<i64> =
-                pages.windows(2).map(|two| two[1] as i64 - two[0] as i64).collect();
+            let distances: Vec<i64> = pages.windows(2).map(|two| two[1] as i64 - two[0] as i64).collect();
             let expected = pages.last().map(|last| {
                 let new = page as i64 - *last as i64;
                 let confirmed = distances.iter().rev().take_while(|old| **old == new).count() as u32;
