@@ -39,5 +39,10 @@ designs! {
     revelator,
     spec_tlb,
     perfect_speculation,
+    tlb_sequential,
+    tlb_stride,
+    tlb_distance,
+    tlb_h2,
+    tlb_agile,
     midgard,
 }

@@ -235,20 +235,12 @@ impl Walker for Hardware {
 }
 
 fn with(fault: Fault) -> DesignParts {
-    let DesignParts { translations, placement, mut new_walker, new_lookaside, new_speculator, new_front_side, boot } =
-        catalogue().build(&catalogue().choice("radix"));
-    DesignParts {
-        translations: TranslationsFactory {
-            tables: Box::new(Tables(translations.tables, fault, None)),
-            ..translations
-        },
-        placement,
-        new_walker: Box::new(move |core| Box::new(Hardware(new_walker(core), fault, false))),
-        new_lookaside,
-        new_speculator,
-        new_front_side,
-        boot,
-    }
+    let mut parts = catalogue().build(&catalogue().choice("radix"));
+    let (translations, mut new_walker) = (parts.translations, parts.new_walker);
+    parts.translations =
+        TranslationsFactory { tables: Box::new(Tables(translations.tables, fault, None)), ..translations };
+    parts.new_walker = Box::new(move |core| Box::new(Hardware(new_walker(core), fault, false)));
+    parts
 }
 
 #[test]

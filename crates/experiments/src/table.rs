@@ -76,6 +76,14 @@ fn of_walks(run: &RunResult, measure: &str) -> Option<f64> {
     run.counters.get("mmu.walks").filter(|walks| **walks > 0).map(|_| run.measure(measure))
 }
 
+/// A share of TLB prefetching in percent, where there is any.
+fn of_prefetches(run: &RunResult, measure: &str) -> Option<f64> {
+    run.measures.get(measure).map(|share| 100.0 * share)
+}
+
+/// The rows of TLB prefetching, which only tables with a prefetcher have.
+const PREFETCHED: [&str; 3] = ["prefetch walks", "  misses prefetched, %", "  prefetches used, %"];
+
 /// The row that compares with the first design.
 const SPEED_UP: &str = "speed-up";
 /// The row of runs that did not end, and that of the cores together.
@@ -86,7 +94,7 @@ const WEIGHTED: &str = "weighted speed-up";
 type Row = (&'static str, &'static [&'static str], Value);
 
 /// Rows of the table. All are simulated quantities.
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 17] = [
     (SPEED_UP, &["speedup"], Value::Number(|run| timed(run, run.speedup), |value| format!("{value:.3}x"))),
     ("instructions per cycle", &["ipc"], Value::Number(|run| timed(run, run.ipc), |value| format!("{value:.3}"))),
     (
@@ -110,6 +118,21 @@ const ROWS: [Row; 14] = [
             "measures.walk_served_dram",
         ],
         Value::Text(served),
+    ),
+    (
+        PREFETCHED[0],
+        &["mmu.tlb_prefetch.walks"],
+        Value::Number(|run| run.counters.get("mmu.tlb_prefetch.walks").map(|walks| *walks as f64), count),
+    ),
+    (
+        PREFETCHED[1],
+        &["measures.tlb_prefetch_coverage"],
+        Value::Number(|run| of_prefetches(run, "tlb_prefetch_coverage"), |value| format!("{value:.0}")),
+    ),
+    (
+        PREFETCHED[2],
+        &["measures.tlb_prefetch_accuracy"],
+        Value::Number(|run| of_prefetches(run, "tlb_prefetch_accuracy"), |value| format!("{value:.0}")),
     ),
     (
         "L1 TLB misses per 1000 instr.",
@@ -193,7 +216,9 @@ fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Rows) {
     if shown.iter().any(|run| run.status != Status::Done) {
         rows.push((STATUS, shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
     }
-    for (name, _, value) in ROWS.into_iter().filter(|(name, ..)| has_base || *name != SPEED_UP) {
+    let prefetches = shown.iter().any(|run| run.counters.contains_key("mmu.tlb_prefetch.walks"));
+    let has = |name: &str| (has_base || name != SPEED_UP) && (prefetches || !PREFETCHED.contains(&name));
+    for (name, _, value) in ROWS.into_iter().filter(|(name, ..)| has(name)) {
         rows.push((name, shown.iter().map(|run| value.shown(run, runs.first())).collect()));
     }
     (shown.iter().map(|run| run.design.clone()).collect(), rows)

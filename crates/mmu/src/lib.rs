@@ -7,6 +7,8 @@ mod lookaside_pair;
 mod nested;
 mod pipeline;
 mod port;
+mod prefetch;
+mod prefetch_walk;
 mod recent;
 mod recording;
 mod socket;
@@ -23,6 +25,10 @@ pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
+pub use prefetch::{
+    FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals,
+    TlbMiss, TlbPrefetcher,
+};
 pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{
     Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,

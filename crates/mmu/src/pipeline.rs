@@ -3,9 +3,12 @@
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Walk, WalkOutcome, Walker,
+    WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
+    prefetch::Prefetched,
+    prefetch_walk::TlbPrefetching,
     tell::{first_name, tell_answer, tell_guess, tell_hint, tell_join, tell_known_line, tell_rights, tell_verdict},
     watched_port::on_port,
 };
@@ -34,6 +37,8 @@ ambulator_base::counters! {
         lookaside_probes: Events,
         /// L1 TLB misses that hit in the lookaside.
         lookaside_hits: Events,
+        /// L2 TLB misses that a prefetched translation served.
+        prefetch_hits: Events timed,
         /// Page walks started for TLB misses.
         walks: Events,
         /// Page walks repeated to set a dirty bit that the TLB entry lacked.
@@ -115,6 +120,7 @@ pub struct Mmu {
     hypervisor: Option<HypervisorStage>,
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
+    pub(crate) prefetching: Option<Box<TlbPrefetching>>,
     pub(crate) sides: Option<Sides>,
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,
@@ -138,11 +144,13 @@ pub struct Sockets {
     pub lookaside: Option<Box<dyn Lookaside>>,
     /// Guesses addresses on an L2 TLB miss.
     pub speculator: Option<Box<dyn Speculator>>,
+    /// Proposes pages to walk for before they are needed.
+    pub tlb_prefetcher: Option<Box<dyn TlbPrefetcher>>,
     /// The front-side translation (before the caches), and the entries of the back-side TLB (after them).
     pub front_side: Option<(Box<dyn FrontSide>, u32)>,
 }
 
-fn allowed(found: &Translation, access: AccessKind) -> bool {
+pub(crate) fn allowed(found: &Translation, access: AccessKind) -> bool {
     match access {
         AccessKind::Load => true,
         AccessKind::Store => found.writable,
@@ -169,6 +177,8 @@ impl Mmu {
             hypervisor: sockets.hypervisor,
             lookaside: sockets.lookaside,
             speculator: sockets.speculator,
+            prefetching: (sockets.tlb_prefetcher)
+                .map(|own| Box::new(TlbPrefetching::new(&spec.prefetch_queue, spec.va_bits, own))),
             sides: sockets
                 .front_side
                 .map(|(front, entries)| Sides { front, back: (entries > 0).then(|| Tlb::new(entries, 4)) }),
@@ -197,6 +207,9 @@ impl Mmu {
         lookaside_registers: &TableRegisters,
         front_registers: &TableRegisters,
     ) {
+        if let Some(prefetching) = self.prefetching.as_mut().filter(|_| asid != self.asid) {
+            prefetching.switch();
+        }
         self.asid = asid;
         self.forget_recent();
         self.walker.load_registers(asid, registers);
@@ -364,7 +377,7 @@ impl Mmu {
             self.fill_first::<W>(va, access, &found, probed.ready);
             return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
-        self.walk_and_fill::<W>(va, access, now, now, port)
+        self.walk_and_fill::<W>(va, access, now, now, false, port)
     }
 
     fn miss<const W: bool>(
@@ -433,9 +446,49 @@ impl Mmu {
                 start = start.max(probed.ready);
             }
         }
+        if let Some((prefetched, answered)) = self.probe_prefetched::<W>(va, start, port) {
+            if let Some(Prefetched { found, ready, mark, .. }) = prefetched {
+                let ready = answered.max(ready);
+                if W {
+                    tell_join(answered, ready);
+                }
+                self.counters.mmu_cycles += ready.since(began);
+                return self.prefetched::<W>(va, access, &found, mark, (answered, ready), port);
+            }
+            start = answered;
+        }
         self.counters.walks += 1;
         self.counters.mmu_cycles += start.since(began);
-        self.walk_and_fill::<W>(va, access, start, start, port)
+        self.walk_and_fill::<W>(va, access, start, start, true, port)
+    }
+
+    /// A miss that a prefetched translation serves: it moves into the TLBs, and the prefetcher goes on.
+    /// `times` are when the queue has answered, and when the translation is known.
+    fn prefetched<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        found: &Translation,
+        mark: i8,
+        times: (Cycle, Cycle),
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        let (answered, ready) = times;
+        let translated = if !allowed(found, access) || (access == AccessKind::Store && !found.dirty) {
+            self.restricted_hit::<W>(va, access, found, ready, port)
+        } else {
+            if W {
+                self.second.tell_fill(self.asid, va, found, ready);
+            }
+            self.second.fill(self.asid, va, found, ready);
+            self.fill_first::<W>(va, access, found, ready);
+            Translated::Physical { at: found.physical(va), ready }
+        };
+        if let Translated::Physical { .. } = translated {
+            let served = FinishedWalk { found: *found, entry: None, dram_loads: 0, ready: answered };
+            self.prefetch_after::<W>(va, access, Some(mark), &served, port);
+        }
+        translated
     }
 
     /// `beside_hit`: the L2 TLB hits.
@@ -470,12 +523,14 @@ impl Mmu {
         first.fill(self.asid, va, found, ready);
     }
 
+    /// `missed`: for an L2 TLB miss, and not to set a dirty bit.
     fn walk_and_fill<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
         began: Cycle,
         now: Cycle,
+        missed: bool,
         port: &mut CorePort<'_>,
     ) -> Translated {
         let guess = self.speculate::<W>(va, access, now, port);
@@ -483,7 +538,7 @@ impl Mmu {
         let walk = self.timed_walk::<W>(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
-                let entry = if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() };
+                let entry = self.leaf_entry();
                 if W {
                     tell_verdict(found.physical(va));
                 }
@@ -500,9 +555,9 @@ impl Mmu {
                         self.counters.speculated_data += 1;
                     }
                 }
+                let dram_loads = (port.traffic.dram - dram) as u32;
+                let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
                 if let Some(lookaside) = &mut self.lookaside {
-                    let dram_loads = (port.traffic.dram - dram) as u32;
-                    let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
                     if W {
                         watch::open(|| {
                             Step::new(StepKind::Probe, "lookaside, refill", walk.ready, walk.ready).behind()
@@ -521,6 +576,9 @@ impl Mmu {
                     }
                     self.second.fill(self.asid, va, &found, walk.ready);
                     self.fill_first::<W>(va, access, &found, walk.ready);
+                    if missed && self.prefetching.is_some() {
+                        self.prefetch_after::<W>(va, access, None, &finished, port);
+                    }
                     return Translated::Physical { at: found.physical(va), ready: walk.ready };
                 }
                 FaultCause::Protection
@@ -612,15 +670,52 @@ impl Mmu {
         if W {
             watch::open(|| Step::new(StepKind::Walk, "page walk", now, now));
         }
-        let (walker, hypervisor) = (self.walker.as_mut(), self.hypervisor.as_mut());
-        let walk = on_port::<W, _>(port, |port| match hypervisor {
-            Some(hypervisor) => hypervisor.walk(walker, va, access, now, port),
-            None => walker.walk(va, access, now, port),
-        });
+        let walk = self.walk_once::<W>(va, access, now, port);
         if W {
             watch::close(|step| walk.complete(va, step));
         }
         walk
+    }
+
+    /// A walk of the page table, of both stages with nested paging.
+    #[inline]
+    pub(crate) fn walk_once<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Walk {
+        let (walker, hypervisor) = (self.walker.as_mut(), self.hypervisor.as_mut());
+        on_port::<W, _>(port, |port| match hypervisor {
+            Some(hypervisor) => hypervisor.walk(walker, va, access, now, port),
+            None => walker.walk(va, access, now, port),
+        })
+    }
+
+    /// The address of the leaf entry of the latest walk, if its line holds those of adjacent pages.
+    pub(crate) fn leaf_entry(&self) -> Option<PhysAddr> {
+        if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() }
+    }
+
+    /// When a walk at `now` would get a walker, which it occupies by [`Mmu::occupy_walker`]; `None` where
+    /// walkers are always free.
+    pub(crate) fn bounded_walkers(&self, port: &CorePort<'_>) -> Option<&WalkerPool> {
+        (self.timing && !port.is_recorded()).then_some(&self.walkers)
+    }
+
+    pub(crate) fn occupy_walker(&mut self, from: Cycle, until: Cycle) {
+        self.walkers.occupy(from, until);
+    }
+
+    /// The second stage of nested paging.
+    pub(crate) fn stage(&mut self) -> Option<&mut HypervisorStage> {
+        self.hypervisor.as_mut()
+    }
+
+    /// Whether the L2 TLB holds a page of `va`. Changes nothing.
+    pub(crate) fn holds_second(&self, va: VirtAddr) -> bool {
+        self.second.holds(self.asid, va)
     }
 
     fn speculate<const W: bool>(
@@ -691,6 +786,9 @@ impl Mmu {
     /// Invalidates in what each core has for itself.
     fn invalidate_core(&mut self, what: Invalidation) {
         self.counters.invalidations += 1;
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.queue.invalidate(what);
+        }
         self.data.invalidate(what);
         self.instructions.invalidate(what);
         self.second.invalidate(what);
@@ -709,6 +807,9 @@ impl Mmu {
         self.data.invalidate(Invalidation::All);
         self.instructions.invalidate(Invalidation::All);
         self.second.invalidate(Invalidation::All);
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.queue.invalidate(Invalidation::All);
+        }
         if let Some(lookaside) = &mut self.lookaside {
             lookaside.invalidate(Invalidation::All);
         }
@@ -726,6 +827,9 @@ impl Mmu {
         }
         if let Some(speculator) = &self.speculator {
             speculator.report(&format!("{prefix}.speculation"), sink);
+        }
+        if let Some(prefetching) = &self.prefetching {
+            prefetching.report(&format!("{prefix}.tlb_prefetch"), sink);
         }
         if let Some(sides) = &self.sides {
             sides.front.report(&format!("{prefix}.front_side"), sink);
@@ -746,6 +850,9 @@ impl Mmu {
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.reset_counters();
+        }
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.reset_counters();
         }
         if let Some(sides) = &mut self.sides {
             sides.front.reset_counters();

@@ -1,6 +1,6 @@
 //! Settings of the memory-management unit.
 
-use crate::PwcSpec;
+use crate::{PrefetchQueueSpec, PwcSpec};
 use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,6 +186,9 @@ pub struct MmuSpec {
     /// The page-walk caches of tree-shaped tables.
     #[schemars(extend("x-unit" = "group"))]
     pub pwc: PwcSpec,
+    /// The queue of translations that a TLB prefetcher has brought.
+    #[schemars(extend("x-unit" = "group"))]
+    pub prefetch_queue: PrefetchQueueSpec,
     /// Every translation is known at once and costs nothing: the perfect TLB that papers compare with.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 7 (P-TLB)"))]
     pub perfect: bool,
@@ -205,6 +208,7 @@ impl Default for MmuSpec {
             walk_entry: WalkEntry::L2,
             va_bits: 48,
             pwc: PwcSpec::default(),
+            prefetch_queue: PrefetchQueueSpec::default(),
             perfect: false,
         }
     }

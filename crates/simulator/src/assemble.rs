@@ -57,6 +57,7 @@ impl Machine {
             mut new_walker,
             mut new_lookaside,
             mut new_speculator,
+            mut new_tlb_prefetcher,
             mut new_front_side,
             ..
         } = parts;
@@ -114,6 +115,7 @@ impl Machine {
                     .map(|new_walker| HypervisorStage::new(&spec.virtualization.nested, new_walker(number))),
                 lookaside: new_lookaside.as_mut().map(|new| new(number)),
                 speculator: new_speculator.as_mut().map(|new| new(number)),
+                tlb_prefetcher: new_tlb_prefetcher.as_mut().map(|new| new(number)),
                 front_side: new_front_side.as_mut().map(|new| new(number)),
             };
             cores.push(Core {
@@ -170,8 +172,10 @@ impl Machine {
         let os = OperatingSystem::new(kernel, hypervisor, settings);
         cores.iter_mut().for_each(|core| os.load_registers(core));
         let hierarchy = hierarchy(spec, cores.len(), path);
+        let mut hw = Hardware::new(cores, hierarchy, path, entry, timing);
+        hw.by_instruction = os.profiler.is_some() || hw.cores.iter().any(|core| core.mmu.has_tlb_prefetcher());
         Ok(Machine {
-            hw: Hardware::new(cores, hierarchy, path, entry, timing),
+            hw,
             os,
             checker: Checker::new(spec.run.oracle),
             scheduler: Scheduler::new(&spec.run, placements),

@@ -62,7 +62,7 @@ pub struct EnergySpec {
     /// A look-up of the L1 TLBs.
     #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: a small array of 64 entries"))]
     pub l1_tlb: f64,
-    /// A look-up of the L2 TLB, or of the lookaside.
+    /// A look-up of the L2 TLB, of the lookaside, or of the prefetch queue.
     #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: 16 KB, between the L1 cache and the L1 TLB"))]
     pub l2_tlb: f64,
     /// A look-up of a walker's caches.
@@ -105,15 +105,15 @@ impl EnergySpec {
 
     /// Energies of a run in nanojoules, by the name of their measure; `seconds` is the simulated time.
     pub(crate) fn of(&self, counted: &Totals, seconds: f64, cores: usize, ranks: u32) -> [(&'static str, f64); 6] {
-        let Totals { run, mmu, hierarchy, .. } = counted;
+        let Totals { run, mmu, hierarchy, prefetch, .. } = counted;
         let cache = |cache: &CacheCounters, each: f64| accesses(cache) as f64 * each;
         let caches = cache(&hierarchy.l1d, self.l1)
             + cache(&hierarchy.l1i, self.l1)
             + cache(&hierarchy.l2, self.l2)
             + cache(&hierarchy.llc, self.llc);
         let first = mmu.l1d_tlb_hits + mmu.l1d_tlb_misses + mmu.l1i_tlb_hits + mmu.l1i_tlb_misses;
-        let second = mmu.l2_tlb_hits + mmu.l2_tlb_misses + mmu.lookaside_probes;
-        let walks = mmu.walks + mmu.dirty_assists;
+        let second = mmu.l2_tlb_hits + mmu.l2_tlb_misses + mmu.lookaside_probes + prefetch.probes;
+        let walks = mmu.walks + mmu.dirty_assists + prefetch.walks;
         let counted = &hierarchy.dram;
         // What the write queues served or merged has not touched the devices.
         let reads = (counted.data_reads + counted.table_reads).saturating_sub(counted.reads_forwarded) as f64;

@@ -156,16 +156,17 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        if self.os.profiler.is_some() {
-            return self.translate_profiled(number, pc, va, access, now);
+        if self.hw.by_instruction {
+            return self.translate_for(number, pc, va, access, now);
         }
         self.translate_as_is(number, va, access, now)
     }
 
-    /// [`Machine::translate`] with a profile: what it costs is charged to the mapping and to the instruction.
+    /// [`Machine::translate`] where the instruction matters: to a TLB prefetcher, or to a profile, which
+    /// charges what it costs to the mapping and to the instruction.
     #[cold]
     #[inline(never)]
-    fn translate_profiled(
+    fn translate_for(
         &mut self,
         number: usize,
         pc: VirtAddr,
@@ -173,6 +174,10 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
+        self.hw.cores[number].mmu.set_instruction(pc);
+        if self.os.profiler.is_none() {
+            return self.translate_as_is(number, va, access, now);
+        }
         let before = self.hw.cores[number].misses();
         let located = self.translate_as_is(number, va, access, now);
         let core = &self.hw.cores[number];

@@ -6,7 +6,7 @@ use crate::spec::Spec;
 use crate::statistics::Occupancies;
 use ambulator_base::{Counters, Histogram};
 use ambulator_hardware::{CoreCounters, HierarchyCounters};
-use ambulator_mmu::{MmuCounters, WalkTraffic};
+use ambulator_mmu::{MmuCounters, PrefetchCounters, WalkTraffic};
 
 /// The counters from which measures are derived, summed over cores.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,7 @@ pub(crate) struct Totals {
     pub(crate) run: CoreRunCounters,
     pub(crate) mmu: MmuCounters,
     pub(crate) walk_served: WalkTraffic,
+    pub(crate) prefetch: PrefetchCounters,
     pub(crate) hierarchy: HierarchyCounters,
 }
 
@@ -61,6 +62,7 @@ impl Measured {
         self.totals.run.add(&totals.run);
         self.totals.mmu.add(&totals.mmu);
         self.totals.walk_served.add(&totals.walk_served);
+        self.totals.prefetch.add(&totals.prefetch);
         self.totals.hierarchy.add(&totals.hierarchy);
         self.cores.resize(self.cores.len().max(cores.len()), OfCore::default());
         for (sum, core) in self.cores.iter_mut().zip(cores) {
@@ -84,7 +86,7 @@ impl Measured {
     /// The measures, by name: those of [`crate::MEASURES`] that do not depend on the state at the end.
     pub fn measures(&self, spec: &Spec, timing: bool) -> Vec<(&'static str, f64)> {
         let Measured { totals, cycles, epochs, .. } = self;
-        let Totals { run, mmu, walk_served, hierarchy } = totals;
+        let Totals { run, mmu, walk_served, prefetch, hierarchy } = totals;
         let cores = self.cores.len() as u64;
         let instructions = run.instructions;
         let accesses = run.loads + run.stores;
@@ -133,6 +135,15 @@ impl Measured {
         ];
         all.extend(served.map(|(name, n)| (name, share(n, served_sum))));
         all.extend(joint.map(|(name, n)| (name, share(n, walked))));
+        if prefetch.probes > 0 {
+            let brought = prefetch.filled + prefetch.free;
+            all.push(("tlb_prefetch_coverage", share(mmu.prefetch_hits, mmu.prefetch_hits + found)));
+            all.push(("tlb_prefetch_accuracy", share(prefetch.hits, brought).min(1.0)));
+            all.push((
+                "tlb_prefetch_loads_share",
+                share(prefetch.walk_accesses, prefetch.walk_accesses + mmu.walk_accesses),
+            ));
+        }
         if timing {
             let seconds = *cycles as f64 / (1e6 * spec.machine.clock_mhz as f64);
             let energy = spec.energy.of(totals, seconds, self.cores.len(), spec.dram.channels * spec.dram.ranks);
@@ -171,6 +182,7 @@ impl Machine {
             totals.run.add(&core.counters);
             totals.mmu.add(&core.mmu.counters);
             totals.walk_served.add(&core.traffic);
+            core.mmu.prefetch_counters().into_iter().for_each(|own| totals.prefetch.add(own));
             walk_latency.merge(&core.mmu.walk_latency);
             walk_loads.merge(&core.mmu.walk_loads);
         }

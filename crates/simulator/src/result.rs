@@ -229,6 +229,9 @@ measures! {
     "l2_translation_share", "ratio", "Share of L2 lines that hold translations, mean over epochs of a million instructions.";
     "llc_translation_share", "ratio", "Share of last-level lines that hold translations, mean over epochs of a million instructions.";
     "lookaside_share", "ratio", "Share that the lookaside resolves of the L2 TLB misses that found a page.";
+    "tlb_prefetch_coverage", "ratio", "Share that the TLB prefetch queue serves of the misses that it and walks served.";
+    "tlb_prefetch_accuracy", "ratio", "Share of the translations put into the TLB prefetch queue that were used.";
+    "tlb_prefetch_loads_share", "ratio", "Share of prefetch walks in the loads of all page walks.";
     "table_bytes", "bytes", "Bytes of the page tables at the end, all processes.";
     "table_peak_bytes", "bytes", "Maximum of the bytes of the page tables.";
     "table_largest_contiguous", "bytes", "Largest contiguous allocation that a page table made.";

@@ -152,7 +152,7 @@ impl Catalogue {
         }
         if spec.front_side != none {
             for (key, socket, name) in spec.entries() {
-                if matches!(socket, Socket::Lookaside | Socket::Speculation) && name != none {
+                if matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::TlbPrefetch) && name != none {
                     let message = format!(
                         "is \"{}\": there is no L2 TLB before the caches for `{at}.{key}`, \"{name}\"; leave one \
                          of them at \"{none}\"",
@@ -261,6 +261,8 @@ impl Catalogue {
             (first, second) => first.or(second),
         };
         let new_speculator = take(&mut built, Socket::Speculation, &spec.speculation, |parts| &mut parts.speculator);
+        let new_tlb_prefetcher =
+            take(&mut built, Socket::TlbPrefetch, &spec.tlb_prefetch, |parts| &mut parts.tlb_prefetcher);
         let placement = take(&mut built, Socket::Placement, &spec.placement, |parts| &mut parts.placement);
         let new_front_side = take(&mut built, Socket::FrontSide, &spec.front_side, |parts| &mut parts.front_side);
         // The first lookaside's companion comes first: it may claim a page, and then the others are not
@@ -280,6 +282,7 @@ impl Catalogue {
             new_walker: page_table.new_walker,
             new_lookaside,
             new_speculator,
+            new_tlb_prefetcher,
             new_front_side,
             boot: built.into_iter().filter_map(|(_, parts)| parts.boot).collect(),
         };

@@ -12,8 +12,8 @@ mod tests;
 pub use catalogue::Catalogue;
 pub use descriptor::{Claims, Descriptor, Fill, NoSettings};
 pub use parts::{
-    Boot, DesignParts, HypervisorParts, NewFrontSide, NewLookaside, NewNodes, NewSpeculator, NewWalker, Parts, Site,
-    Stage, TableParts,
+    Boot, DesignParts, HypervisorParts, NewFrontSide, NewLookaside, NewNodes, NewSpeculator, NewTlbPrefetcher,
+    NewWalker, Parts, Site, Stage, TableParts,
 };
 pub use settings::{DesignSettings, Settings};
 pub use socket::Socket;

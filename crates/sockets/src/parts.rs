@@ -3,7 +3,7 @@
 use crate::DesignSpec;
 use ambulator_base::{Asid, ProcessId};
 use ambulator_memory::BuddyAllocator;
-use ambulator_mmu::{FrontSide, Lookaside, PwcSpec, Speculator, Walker};
+use ambulator_mmu::{FrontSide, Lookaside, PwcSpec, Speculator, TlbPrefetcher, Walker};
 use ambulator_os::{
     CompanionFactory, IntermediateMapFactory, MapError, PageTable, Placement, TableContext, TableFactory,
     TranslationsFactory,
@@ -16,6 +16,8 @@ pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
 pub type NewLookaside = Box<dyn FnMut(usize) -> Box<dyn Lookaside> + Send>;
 /// Creates a core's speculator.
 pub type NewSpeculator = Box<dyn FnMut(usize) -> Box<dyn Speculator> + Send>;
+/// Creates a core's TLB prefetcher.
+pub type NewTlbPrefetcher = Box<dyn FnMut(usize) -> Box<dyn TlbPrefetcher> + Send>;
 /// Creates a core's front side, which translates before the caches, and returns the reach in pages of its
 /// look-aside buffer after them.
 pub type NewFrontSide = Box<dyn FnMut(usize) -> (Box<dyn FrontSide>, u32) + Send>;
@@ -102,6 +104,8 @@ pub struct Parts {
     pub lookaside: Option<NewLookaside>,
     /// For the speculation socket.
     pub speculator: Option<NewSpeculator>,
+    /// For the socket of TLB prefetching.
+    pub tlb_prefetcher: Option<NewTlbPrefetcher>,
     /// For the placement socket.
     pub placement: Option<Box<dyn Placement>>,
     /// For the front-side socket.
@@ -140,6 +144,8 @@ pub struct DesignParts {
     pub new_lookaside: Option<NewLookaside>,
     /// Creates a core's speculator.
     pub new_speculator: Option<NewSpeculator>,
+    /// Creates a core's TLB prefetcher.
+    pub new_tlb_prefetcher: Option<NewTlbPrefetcher>,
     /// Creates a core's front side.
     pub new_front_side: Option<NewFrontSide>,
     /// Reservations of memory at boot.

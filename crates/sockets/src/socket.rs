@@ -11,6 +11,8 @@ pub enum Socket {
     Lookaside,
     /// Speculative fetches on an L2 TLB miss.
     Speculation,
+    /// Translations prefetched after an L2 TLB miss.
+    TlbPrefetch,
     /// The kernel's placement of pages.
     Placement,
     /// Translation before the caches.
@@ -19,8 +21,14 @@ pub enum Socket {
 
 impl Socket {
     /// All sockets, in the order of presentation.
-    pub const ALL: [Socket; 5] =
-        [Socket::PageTable, Socket::Lookaside, Socket::Speculation, Socket::Placement, Socket::FrontSide];
+    pub const ALL: [Socket; 6] = [
+        Socket::PageTable,
+        Socket::Lookaside,
+        Socket::Speculation,
+        Socket::TlbPrefetch,
+        Socket::Placement,
+        Socket::FrontSide,
+    ];
 
     /// Its key in a spec, below `design`.
     pub fn key(self) -> &'static str {
@@ -28,6 +36,7 @@ impl Socket {
             Socket::PageTable => "page_table",
             Socket::Lookaside => "lookaside",
             Socket::Speculation => "speculation",
+            Socket::TlbPrefetch => "tlb_prefetch",
             Socket::Placement => "placement",
             Socket::FrontSide => "front_side",
         }
@@ -48,6 +57,7 @@ impl Socket {
             Socket::PageTable => "",
             Socket::Lookaside => "nothing is probed with the L2 TLB",
             Socket::Speculation => "nothing is fetched speculatively",
+            Socket::TlbPrefetch => "translations are found when they are needed",
             Socket::Placement => "pages go wherever the buddy allocator has room",
             Socket::FrontSide => "pages are translated before the caches",
         }

@@ -22,6 +22,10 @@ pub struct DesignSpec {
     /// What issues speculative fetches on an L2 TLB miss.
     #[schemars(extend("x-unit" = "choice"))]
     pub speculation: String,
+    /// What prefetches translations after an L2 TLB miss.
+    #[serde(default = "no_prefetcher")]
+    #[schemars(extend("x-unit" = "choice"))]
+    pub tlb_prefetch: String,
     /// Where the kernel places pages.
     #[schemars(extend("x-unit" = "choice"))]
     pub placement: String,
@@ -33,6 +37,11 @@ pub struct DesignSpec {
 /// The key of the second lookaside, below `design`.
 pub(crate) const SECOND_LOOKASIDE: &str = "second_lookaside";
 
+/// What specs from before the socket have in it.
+fn no_prefetcher() -> String {
+    Socket::TlbPrefetch.empty().unwrap_or_default().to_owned()
+}
+
 impl DesignSpec {
     /// A machine with that page table and nothing else.
     pub fn with_table(page_table: &str) -> DesignSpec {
@@ -42,6 +51,7 @@ impl DesignSpec {
             lookaside: empty(Socket::Lookaside),
             second_lookaside: empty(Socket::Lookaside),
             speculation: empty(Socket::Speculation),
+            tlb_prefetch: empty(Socket::TlbPrefetch),
             placement: empty(Socket::Placement),
             front_side: empty(Socket::FrontSide),
         }
@@ -53,6 +63,7 @@ impl DesignSpec {
             Socket::PageTable => &self.page_table,
             Socket::Lookaside => &self.lookaside,
             Socket::Speculation => &self.speculation,
+            Socket::TlbPrefetch => &self.tlb_prefetch,
             Socket::Placement => &self.placement,
             Socket::FrontSide => &self.front_side,
         }
@@ -64,6 +75,7 @@ impl DesignSpec {
             Socket::PageTable => &mut self.page_table,
             Socket::Lookaside => &mut self.lookaside,
             Socket::Speculation => &mut self.speculation,
+            Socket::TlbPrefetch => &mut self.tlb_prefetch,
             Socket::Placement => &mut self.placement,
             Socket::FrontSide => &mut self.front_side,
         };
@@ -76,13 +88,14 @@ impl DesignSpec {
     }
 
     /// Each key below `design`, with its socket and the name of the design in it.
-    pub fn entries(&self) -> [(&'static str, Socket, &str); 6] {
+    pub fn entries(&self) -> [(&'static str, Socket, &str); 7] {
         let entry = |socket: Socket| (socket.key(), socket, self.of(socket));
         [
             entry(Socket::PageTable),
             entry(Socket::Lookaside),
             (SECOND_LOOKASIDE, Socket::Lookaside, &self.second_lookaside),
             entry(Socket::Speculation),
+            entry(Socket::TlbPrefetch),
             entry(Socket::Placement),
             entry(Socket::FrontSide),
         ]

@@ -4,4 +4,5 @@ pub mod elastic;
 pub mod frames;
 pub mod pte;
 pub mod ranges;
+pub mod tlb_prefetch;
 pub mod tree;

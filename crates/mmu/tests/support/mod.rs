@@ -6,9 +6,9 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAd
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{
-    Bus, CorePort, FinishedWalk, FrontSide, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, Mmu,
-    MmuSpec, NestedSpec, Sockets, Speculation, Speculator, TableRegisters, Translated, Translation, Walk, WalkOutcome,
-    WalkTraffic, Walker,
+    Bus, CorePort, FinishedWalk, FreeTranslations, FrontSide, HypervisorStage, Invalidation, Lookaside,
+    LookasideAnswer, MemoryPort, Mmu, MmuSpec, NestedSpec, Proposals, Sockets, Speculation, Speculator, TableRegisters,
+    TlbMiss, TlbPrefetcher, Translated, Translation, Walk, WalkOutcome, WalkTraffic, Walker,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -155,6 +155,32 @@ impl Speculator for FakeSpeculator {
     fn reset_counters(&mut self) {}
 }
 
+/// A TLB prefetcher that proposes the pages at the same distances after each miss, and takes nothing or the
+/// next page for free.
+#[derive(Default)]
+pub struct FakePrefetcher {
+    pub distances: Vec<i64>,
+    pub free: Option<Translation>,
+    pub misses: Arc<Mutex<Vec<TlbMiss>>>,
+}
+
+impl TlbPrefetcher for FakePrefetcher {
+    fn switch(&mut self) {
+        self.misses.lock().unwrap().clear();
+    }
+
+    fn miss(&mut self, miss: &TlbMiss, proposals: &mut Proposals) {
+        self.misses.lock().unwrap().push(*miss);
+        self.distances.iter().for_each(|distance| proposals.push(miss, *distance));
+    }
+
+    fn walked(&mut self, page: u64, _walk: &FinishedWalk, _: &mut dyn MemoryPort, free: &mut FreeTranslations) {
+        if let Some(found) = self.free {
+            free.push(page + 1, found, 1);
+        }
+    }
+}
+
 /// A front side that caches every result until it is invalidated.
 pub struct FakeFrontSide {
     pub areas: Table,
@@ -215,6 +241,8 @@ pub struct Parts {
     pub speculator: Option<FakeSpeculator>,
     pub nested: bool,
     pub front_side: bool,
+    pub prefetcher: Option<FakePrefetcher>,
+    pub spec: Option<MmuSpec>,
 }
 
 impl Bench {
@@ -229,9 +257,10 @@ impl Bench {
             hypervisor: parts.nested.then(|| HypervisorStage::new(&NestedSpec::default(), walker(&hypervisor))),
             lookaside: parts.lookaside.map(|own| Box::new(own) as Box<dyn Lookaside>),
             speculator: parts.speculator.map(|own| Box::new(own) as Box<dyn Speculator>),
+            tlb_prefetcher: parts.prefetcher.map(|own| Box::new(own) as Box<dyn TlbPrefetcher>),
             front_side: parts.front_side.then_some((front, 64)),
         };
-        let mut mmu = Mmu::new(&MmuSpec::default(), sockets, true);
+        let mut mmu = Mmu::new(&parts.spec.unwrap_or_default(), sockets, true);
         mmu.load_hypervisor_registers(Asid(9), &TableRegisters::default());
         let hierarchy = Hierarchy::new(&HierarchySpec::default(), 1, 2000, 1 << 37, true);
         let memory = PhysicalMemory::new(1 << 30).unwrap();

@@ -122,7 +122,7 @@ pub enum Answered {
     L1Tlb,
     /// The L2 TLB.
     L2Tlb,
-    /// The lookaside.
+    /// The lookaside, or the queue of prefetched translations.
     Lookaside,
     /// A page walk.
     Walk,
@@ -659,7 +659,7 @@ fn tallies(core: &Core) -> Tallies {
     let counters = &core.mmu.counters;
     Tallies {
         walks: counters.walks + counters.dirty_assists,
-        lookaside: counters.lookaside_hits,
+        lookaside: counters.lookaside_hits + counters.prefetch_hits,
         l2: counters.l2_tlb_hits,
     }
 }

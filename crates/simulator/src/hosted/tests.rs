@@ -78,7 +78,7 @@ fn what_a_walk_fills_is_usable_once_it_is_complete_and_not_before() {
 
 #[test]
 fn every_design_agrees_with_the_kernel_while_answers_are_late_and_overtake() {
-    for design in ["radix", "thp", "me-hpt", "lvm", "rmm", "utopia", "revelator", "pom-tlb"] {
+    for design in ["radix", "thp", "me-hpt", "lvm", "rmm", "utopia", "revelator", "pom-tlb", "radix+tlb-neighbours"] {
         let mut machine = machine(design, HostedOptions { cores: 2, effects: true, ..HostedOptions::default() });
         let mut random = Random::new(3);
         let mut in_flight: Vec<(usize, u64)> = Vec::new();

@@ -169,7 +169,8 @@ impl Spec {
     /// that places pages too does that under a perfect MMU as well.
     fn validate_perfect(&self) -> Vec<Invalid> {
         let idle = self.design.entries().into_iter().filter(|(_, socket, name)| {
-            let acts = matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::FrontSide);
+            let acts =
+                matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::TlbPrefetch | Socket::FrontSide);
             self.mmu.perfect && acts && socket.empty() != Some(*name) && self.design.placement != *name
         });
         idle.map(|(key, _, name)| {

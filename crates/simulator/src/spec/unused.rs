@@ -5,6 +5,7 @@ use crate::catalogue::catalogue;
 use ambulator_hardware::PrefetcherKind;
 use ambulator_mmu::L2TlbOrganization;
 use ambulator_os::PageSizePolicy;
+use ambulator_sockets::Socket;
 
 /// Why the setting `key` has no effect on a machine of `spec`, as a sentence's end that says what would be
 /// right; `None` if it may have one.
@@ -39,6 +40,9 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
             }
             _ => None,
         },
+        "mmu" if of == "prefetch_queue" && Socket::TlbPrefetch.empty() == Some(&spec.design.tlb_prefetch) => {
+            Some("`design.tlb_prefetch` is \"none\"")
+        }
         "virtualization" if rest != "mode" && !nested => Some("`virtualization.mode` is not \"nested\""),
         "virtualization" if of == "nested" && spec.mmu.perfect => {
             Some("`mmu.perfect` is true: there are neither TLBs nor walks")

@@ -67,6 +67,8 @@ impl Outcome {
             "dirty bit"
         } else if grew(|c| c.walks) {
             "page walk"
+        } else if grew(|c| c.prefetch_hits) {
+            "prefetched"
         } else if grew(|c| c.joined) {
             "joins a walk"
         } else if grew(|c| c.lookaside_hits) {

@@ -85,6 +85,16 @@ fn designs_that_exclude_each_other_get_one_sentence() {
             "for `design.speculation`, \"spec-tlb\";",
         ),
         (
+            vec!["design.front_side=midgard", "design.tlb_prefetch=tlb-stride"],
+            "design.tlb_prefetch",
+            "for `design.tlb_prefetch`, \"tlb-stride\";",
+        ),
+        (
+            vec!["mmu.perfect=true", "design.tlb_prefetch=tlb-stride"],
+            "mmu.perfect",
+            "leaves nothing to do for `design.tlb_prefetch`, \"tlb-stride\"",
+        ),
+        (
             vec!["design.lookaside=utopia"],
             "design.lookaside",
             "`design.placement` is \"buddy\", and \"utopia\" needs it too: it is in `design.lookaside`",
@@ -121,6 +131,29 @@ fn designs_that_exclude_each_other_get_one_sentence() {
     let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() }).map(drop);
     assert_says(design("midgard+rmm"), &["`design.front_side` is \"midgard\"", "there is no L2 TLB before the caches"]);
     assert_says(design("utopia+nested"), &["`design.lookaside` is \"utopia\", which cannot run in a virtual machine"]);
+}
+
+#[test]
+fn mistakes_in_tlb_prefetching_are_reported_with_what_would_be_right() {
+    for (options, sentences) in [
+        (
+            "design.tlb_prefetch=tlb-strid",
+            ["is \"tlb-strid\", and there are: none, tlb-sequential, tlb-stride,", "`design.tlb_prefetch`"],
+        ),
+        ("mmu.prefetch_queue.entries=0", ["mmu.prefetch_queue.entries", "1"]),
+        ("mmu.prefetch_queue.pending=65", ["mmu.prefetch_queue.pending", "64"]),
+        ("tlb_distance.slots=9", ["tlb_distance.slots", "8"]),
+        ("tlb_stride.ways=5", ["`tlb_stride.entries`: 64 entries do not divide into sets of 5 ways", "60 or 65"]),
+        ("tlb_agile.free=some", ["tlb_agile.free", "sampled"]),
+    ] {
+        assert_says(with_options(&[options]), &sentences);
+    }
+    let why = |options: &[&str]| {
+        let spec = with_options(options).unwrap_or_else(|wrong| panic!("{wrong}"));
+        crate::spec::unused::unused(&spec, "mmu.prefetch_queue.entries")
+    };
+    assert_eq!(why(&[]).as_deref(), Some("`design.tlb_prefetch` is \"none\""));
+    assert_eq!(why(&["design.tlb_prefetch=tlb-h2"]), None);
 }
 
 #[test]
