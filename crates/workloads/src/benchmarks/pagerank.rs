@@ -24,7 +24,7 @@ use super::{
 };
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -44,7 +44,13 @@ graph_settings! {
 
 impl PageRankSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 0, sim_host_bytes: 8 })
+        self.choice_for(GraphNeeds {
+            csr_arrays: 8,
+            property_arrays: 0,
+            sim_host_bytes: 8,
+            streaming_host_bytes: 4,
+            can_stream: true,
+        })
     }
 }
 
@@ -105,8 +111,8 @@ impl BenchmarkSpec for PageRankSpec {
                 (Box::new(PageRank::new(self, graph, Objects { graph: property })), footprint)
             }
         };
-        let setup: Vec<VmEvent> = space.take_events();
-        BenchmarkSource::boxed(identity("pagerank", self, &facts, footprint), Box::new(setup.into_iter()), benchmark)
+        let setup = Box::new(space.take_events());
+        BenchmarkSource::boxed(identity("pagerank", self, &facts, footprint), setup, benchmark)
     }
 }
 
@@ -473,8 +479,8 @@ impl<S: Steps> PageRank<S> {
                 Some(from) => {
                     self.walk = EdgeWalk::new(from);
                     self.sum = 0.0;
-                    self.phase = Phase::Pull(u, u64::from(self.graph.offsets[u as usize]));
-                    self.pull(u, u64::from(self.graph.offsets[u as usize]), out);
+                    self.phase = Phase::Pull(u, self.graph.offset(u));
+                    self.pull(u, self.graph.offset(u), out);
                 }
                 None => self.phase = Phase::Begin(u + 1),
             },

@@ -98,13 +98,13 @@ impl Algorithm for Cc {
                     on.work(1);
                     on.branch(site(17), site(18), graph.degree(u) == 0, edges);
                     on.work(1);
-                    let last = graph.neighbours_of(u).len().wrapping_sub(1);
-                    for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
-                        graph.look_ahead(u, k as u64, |soon| {
+                    for edge in graph.edges_of(u) {
+                        let (k, v) = (edge.k, edge.to);
+                        if let Some(soon) = edge.soon {
                             view.prefetch_sim_host(soon);
                             prefetch_sim_host(&labels[soon as usize]);
-                        });
-                        let target = view.target(on, site(9), at, k as u64, edges);
+                        }
+                        let target = view.target(on, site(9), at, k, edges);
                         let to = view.vertex(on, site(10), v, target);
                         let visited = view.get(on, site(11), to, VISITED);
                         let found = labels[v as usize] == u32::MAX;
@@ -117,7 +117,7 @@ impl Algorithm for Cc {
                             queued.push(v);
                             on.work(1);
                         }
-                        view.next_edge(on, site(16), site(9), k < last, edges);
+                        view.next_edge(on, site(16), site(9), !edge.last, edges);
                     }
                     on.work(1);
                     on.branch(site(18), site(19), place + 1 == queued.len(), Value::NONE);

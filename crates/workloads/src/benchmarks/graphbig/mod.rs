@@ -25,7 +25,7 @@ pub use tc::Tc;
 
 use super::execution::{Execution, Program, ProgramSource};
 use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
-use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
 use std::fmt::Debug;
@@ -42,6 +42,8 @@ pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static
     const ARRAYS: u64;
     /// Bytes of the simulator's memory for each vertex while it runs.
     const SIM_HOST_BYTES: u64;
+    /// The same beside a graph that is computed instead of stored.
+    const STREAMING_HOST_BYTES: u64 = Self::SIM_HOST_BYTES;
     /// Edges have weights.
     const WEIGHTS: bool = false;
     /// Neighbours lie in ascending order.
@@ -87,6 +89,8 @@ impl<A: Algorithm> GraphBigSpec<A> {
             csr_arrays: 8 * A::FIELDS as u64 + A::ARRAYS + weights,
             property_arrays: A::ARRAYS,
             sim_host_bytes: A::SIM_HOST_BYTES + copy,
+            streaming_host_bytes: A::STREAMING_HOST_BYTES,
+            can_stream: !A::SORTED,
         })
     }
 
@@ -151,7 +155,7 @@ impl<A: Algorithm> GraphProgram<A> {
         match place {
             Place::Property(property) => A::run(&graph, &Objects::new(property), &how, on),
             Place::Rows { offsets, neighbours, weights, fields } => {
-                A::run(&graph, &Rows { starts: &graph.offsets, offsets, neighbours, weights, fields }, &how, on)
+                A::run(&graph, &Rows { starts: Starts::new(&graph), offsets, neighbours, weights, fields }, &how, on)
             }
         }
     }

@@ -99,17 +99,17 @@ fn relax_all<V: View>(graph: &Graph, view: &V, how: &How, on: &mut Execution) ->
             let edges = view.edges(on, site(38), at);
             on.work(1);
             on.branch(site(37), site(64), graph.degree(u) == 0, edges);
-            let last = graph.neighbours_of(u).len().wrapping_sub(1);
-            for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
-                graph.look_ahead(u, k as u64, |soon| {
+            for edge in graph.edges_of(u) {
+                let (k, v) = (edge.k, edge.to);
+                if let Some(soon) = edge.soon {
                     view.prefetch_sim_host(soon);
                     prefetch_sim_host(&distances[soon as usize]);
-                });
+                }
                 if V::POINTERS {
                     queue.reload(on, site(20), word::INDEX);
                 }
-                let target = view.target(on, site(9), at, k as u64, edges);
-                view.weight(on, site(10), at, k as u64, edges);
+                let target = view.target(on, site(9), at, k, edges);
+                view.weight(on, site(10), at, k, edges);
                 let to = view.vertex(on, site(11), v, target);
                 on.work(1);
                 let known = view.get(on, site(12), to, DISTANCE);
@@ -123,7 +123,7 @@ fn relax_all<V: View>(graph: &Graph, view: &V, how: &How, on: &mut Execution) ->
                     on.work(1);
                     view.set(on, site(15), to, PARENT);
                     if V::POINTERS {
-                        view.target(on, site(22), at, k as u64, edges);
+                        view.target(on, site(22), at, k, edges);
                         on.store(site(23), frame.at(word::ENTRY), 16, Value::NONE);
                         queue.push(on, (through, v));
                         on.work(1);
@@ -139,7 +139,7 @@ fn relax_all<V: View>(graph: &Graph, view: &V, how: &How, on: &mut Execution) ->
                         queue.reload(on, site(30), word::LOCAL + 3);
                     }
                 }
-                view.next_edge(on, site(17), site(9), k < last, edges);
+                view.next_edge(on, site(17), site(9), !edge.last, edges);
             }
         }
     }

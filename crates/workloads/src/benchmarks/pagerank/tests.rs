@@ -4,7 +4,7 @@ use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
 
 fn graph() -> Arc<Graph> {
-    Graph::shared(&GraphSpec::default(), 600, 21)
+    Graph::shared(&GraphSpec::default(), 600, 21, false)
 }
 
 fn objects(graph: &Graph) -> Objects {
