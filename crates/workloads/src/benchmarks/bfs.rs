@@ -33,6 +33,7 @@ use super::{
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
+use std::cell::Cell;
 use std::sync::Arc;
 
 graph_settings! {
@@ -394,17 +395,21 @@ impl<S: Steps + 'static> Bfs<S> {
     fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
         let u = self.queue[self.head];
         let Bfs { graph, steps, walk, visited, queue, .. } = self;
+        let visited = Cell::from_mut(visited.as_mut_slice()).as_slice_of_cells();
         let (stop, done) = walk.go(
             (graph, u),
             edge,
             S::MOST,
             out,
-            |soon| steps.prefetch_sim_host(soon),
+            |soon| {
+                steps.prefetch_sim_host(soon);
+                prefetch_sim_host(&visited[soon as usize / 64]);
+            },
             |edge, out| {
-                let (word, bit) = (&mut visited[edge.to as usize / 64], 1 << (edge.to % 64));
-                let found = (*word & bit == 0).then_some(queue.len() as u64);
+                let (word, bit) = (&visited[edge.to as usize / 64], 1 << (edge.to % 64));
+                let found = (word.get() & bit == 0).then_some(queue.len() as u64);
                 if found.is_some() {
-                    *word |= bit;
+                    word.set(word.get() | bit);
                     queue.push(edge.to);
                 }
                 steps.edge(u, edge, found, out);

@@ -19,6 +19,7 @@
 //! ```
 
 use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::scratch::Scratch;
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
@@ -360,6 +361,9 @@ enum Phase {
     Pull(u32, u64),
 }
 
+/// Scores of a computed graph that are in memory: only contributions are read in random order.
+const SCORES_AT_HAND: usize = 1 << 20;
+
 /// The running benchmark.
 struct PageRank<S> {
     graph: Arc<Graph>,
@@ -367,7 +371,7 @@ struct PageRank<S> {
     damping: f32,
     tolerance: f64,
     max_iterations: u32,
-    score: Vec<f32>,
+    score: Scratch,
     contribution: Vec<f32>,
     phase: Phase,
     gap: u32,
@@ -385,13 +389,18 @@ impl<S: Steps> PageRank<S> {
         // The region begins with the first pulls: all scores are equal, and contributions follow from them.
         let equal = 1.0 / vertices as f32;
         let contribution = (0..vertices as u32).map(|u| equal / graph.degree(u) as f32).collect();
+        let score = if graph.is_computed() {
+            Scratch::in_file(vertices, equal, SCORES_AT_HAND)
+        } else {
+            Scratch::in_memory(vertices, equal)
+        };
         PageRank {
             graph,
             steps,
             damping: spec.damping,
             tolerance: spec.tolerance,
             max_iterations: spec.max_iterations,
-            score: vec![equal; vertices],
+            score,
             contribution,
             phase: Phase::Begin(0),
             gap: 0,
@@ -436,8 +445,8 @@ impl<S: Steps> PageRank<S> {
         if done {
             let base = (1.0 - self.damping) / self.score.len() as f32;
             let score = base + self.damping * self.sum;
-            self.moved += f64::from((score - self.score[u as usize]).abs());
-            self.score[u as usize] = score;
+            let before = std::mem::replace(self.score.at(u as usize), score);
+            self.moved += f64::from((score - before).abs());
             self.steps.end(u, self.walk.object_from(), out);
             self.phase = Phase::Begin(u + 1);
         }
@@ -461,7 +470,7 @@ impl<S: Steps> PageRank<S> {
             Phase::Contribute(from) => {
                 let end = self.segment_end(from, 8, out);
                 for u in from..end {
-                    self.contribution[u as usize] = self.score[u as usize] / self.graph.degree(u) as f32;
+                    self.contribution[u as usize] = *self.score.at(u as usize) / self.graph.degree(u) as f32;
                     self.steps.contribute(u, out);
                 }
                 self.phase = Phase::Contribute(end);
@@ -492,6 +501,10 @@ impl<S: Steps> PageRank<S> {
 impl<S: Steps> Benchmark for PageRank<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
         self.gap = Out::fill(records, self.gap, |out| self.step(out));
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.score.failure()
     }
 }
 

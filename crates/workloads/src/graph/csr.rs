@@ -308,6 +308,11 @@ impl Graph {
         }
     }
 
+    /// Whether the rows are computed instead of stored.
+    pub fn is_computed(&self) -> bool {
+        matches!(self.rows, Rows::Computed(_))
+    }
+
     #[inline(always)]
     fn offset_of(&self, u: u64) -> u64 {
         match &self.rows {

@@ -61,8 +61,8 @@ fn depths(graph: &Graph, root: u32) -> Vec<Option<u32>> {
     depth
 }
 
-fn check_tree<S: Steps + 'static>(steps: S) {
-    let graph = graph();
+fn check_tree<S: Steps + 'static>(graph: Arc<Graph>, steps: S) {
+    let stored = graph.stored();
     let mut bfs = Bfs::new(graph.clone(), 4, steps);
     for _ in 0..3 {
         let mut parents = vec![u32::MAX; graph.vertices() as usize];
@@ -78,7 +78,7 @@ fn check_tree<S: Steps + 'static>(steps: S) {
                 break;
             }
         }
-        let expected = depths(&graph, bfs.root);
+        let expected = depths(&stored, bfs.root);
         assert!(expected.iter().flatten().count() > 1000, "the root is in the large component");
         for v in 0..graph.vertices() as u32 {
             let parent = parents[v as usize];
@@ -94,8 +94,10 @@ fn check_tree<S: Steps + 'static>(steps: S) {
 
 #[test]
 fn the_tree_is_a_breadth_first_tree() {
-    check_tree(arrays(&graph()));
-    check_tree(objects(&graph()));
+    check_tree(graph(), arrays(&graph()));
+    check_tree(graph(), objects(&graph()));
+    let computed = Graph::shared(&GraphSpec::default(), 3000, 11, true);
+    check_tree(computed.clone(), arrays(&computed));
 }
 
 #[test]

@@ -216,23 +216,28 @@ fn roots(graph: &Graph, seed: u64) -> impl Iterator<Item = u32> + '_ {
 mod tests {
     use super::*;
     use crate::benchmarks::execution::trace_of;
-    use crate::graph::{GraphLayout, GraphSpec};
+    use crate::graph::{GraphLayout, GraphSpec, GraphStorage};
     use ambulator_base::{Batch, RecordKind};
 
-    /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are
-    /// the same.
+    /// Runs an algorithm on small graphs in all layouts and on computed ones, with one thread and with three; the
+    /// results are the same.
     pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
-        for layout in [GraphLayout::Property, GraphLayout::Linked, GraphLayout::Csr] {
+        use GraphStorage::{Memory, Streaming};
+        let all =
+            [(GraphLayout::Property, Memory), (GraphLayout::Linked, Memory), (GraphLayout::Csr, Memory), (GraphLayout::Csr, Streaming)];
+        for (layout, storage) in all.into_iter().filter(|(_, storage)| !A::SORTED || *storage == Memory) {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
                 for threads in [1, 3] {
-                    let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
+                    let graph = GraphSpec { vertices, edge_factor, storage, ..GraphSpec::default() };
                     let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
                     assert_eq!(spec.invalid("program"), vec![]);
                     let mut space = AddressSpace::new();
                     let program = spec.build(&mut space);
                     let graph = Arc::clone(&program.graph);
+                    assert_eq!(graph.is_computed(), storage == Streaming);
                     let (output, batches) = trace_of(space, |on| program.compute(on));
-                    check(&graph, output, &batches);
+                    let stored = if A::SORTED { graph.sorted() } else { graph.stored() };
+                    check(&stored, output, &batches);
                 }
             }
         }
