@@ -351,6 +351,8 @@ impl Steps for Objects {
 /// The iteration's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// About to compute the contributions with which the region begins: only a program that runs needs them.
+    First,
     /// Writing first scores, from this vertex on.
     Reset(u32),
     /// Computing contributions, from this vertex on.
@@ -388,7 +390,6 @@ impl<S: Steps> PageRank<S> {
         let vertices = graph.vertices() as usize;
         // The region begins with the first pulls: all scores are equal, and contributions follow from them.
         let equal = 1.0 / vertices as f32;
-        let contribution = (0..vertices as u32).map(|u| equal / graph.degree(u) as f32).collect();
         let score = if graph.is_computed() {
             Scratch::in_file(vertices, equal, SCORES_AT_HAND)
         } else {
@@ -401,8 +402,8 @@ impl<S: Steps> PageRank<S> {
             tolerance: spec.tolerance,
             max_iterations: spec.max_iterations,
             score,
-            contribution,
-            phase: Phase::Begin(0),
+            contribution: Vec::new(),
+            phase: Phase::First,
             gap: 0,
             sum: 0.0,
             moved: 0.0,
@@ -412,7 +413,7 @@ impl<S: Steps> PageRank<S> {
     }
 
     fn vertices(&self) -> u32 {
-        self.score.len() as u32
+        self.graph.vertices() as u32
     }
 
     /// The end of the segment of vertices from `u` on whose records, up to `most` each, the batch has room
@@ -454,6 +455,11 @@ impl<S: Steps> PageRank<S> {
 
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
+            Phase::First => {
+                let equal = 1.0 / self.score.len() as f32;
+                self.contribution = (0..self.vertices()).map(|u| equal / self.graph.degree(u) as f32).collect();
+                self.phase = Phase::Begin(0);
+            }
             Phase::Reset(from) => {
                 let end = self.segment_end(from, 4, out);
                 for u in from..end {

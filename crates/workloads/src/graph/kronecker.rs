@@ -39,12 +39,6 @@ pub enum GraphStorage {
     Streaming,
 }
 
-impl GraphStorage {
-    fn is_default(&self) -> bool {
-        *self == GraphStorage::default()
-    }
-}
-
 /// Settings of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -58,7 +52,6 @@ pub struct GraphSpec {
     pub kind: GraphKind,
     /// Where the simulator has the graph: stored, or computed when it is read.
     #[schemars(extend("x-unit" = "choice"))]
-    #[serde(skip_serializing_if = "GraphStorage::is_default")]
     pub storage: GraphStorage,
     /// Vertices; 0 takes as many as the footprint holds. Between powers of two, the labels of the next larger
     /// graph are folded evenly onto this many.
