@@ -6,8 +6,8 @@
 //! `0x7fff_ffff_f000`. Large arrays come from `malloc`, which maps them one by one; the C library's header
 //! makes them begin 16 bytes into their mapping.
 
-use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Protection, VirtAddr, VmEvent};
 use crate::permutation::Permutation;
+use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
 /// First address of the program's instructions. The compiled program's code lies from here on.
@@ -193,12 +193,7 @@ impl AddressSpace {
             array
         });
         let len = (end - HEAP_START).next_multiple_of(FRAME_BYTES);
-        space.push(VmEvent::Map {
-            start: VirtAddr(HEAP_START),
-            len,
-            protection: WRITE,
-            kind: MapKind::Anonymous,
-        });
+        space.push(VmEvent::Map { start: VirtAddr(HEAP_START), len, protection: WRITE, kind: MapKind::Anonymous });
         space.heap_start = HEAP_START + len;
         space.heap_end = space.heap_start;
         (space, arrays)

@@ -22,6 +22,9 @@ fn programs() -> Vec<ProgramRequest> {
         all.push(request(name, json!({ "layout": "csr" })));
         all.push(request(name, json!({ "threads": 4 })));
     }
+    for name in ["bfs", "cc", "pagerank", "sssp"] {
+        all.push(request(name, json!({ "layout": "csr", "graph": { "storage": "streaming" } })));
+    }
     all.push(request("bfs", json!({ "layout": "linked" })));
     all.push(request("dc", json!({ "layout": "linked" })));
     for name in ["bfs", "pagerank"] {

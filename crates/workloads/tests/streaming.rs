@@ -66,8 +66,16 @@ fn graphs_beyond_the_simulators_memory_are_computed_without_being_asked() {
 fn what_cannot_be_computed_is_refused_with_a_way_out() {
     let refused = |name: &str, settings: Value| source(name, settings, 4 << 20).err().unwrap_or_default();
     for (name, settings, says) in [
-        ("bfs", json!({ "graph": { "storage": "streaming" } }), ["`bfs.graph.storage` is \"streaming\"", "`bfs.layout` to \"csr\""]),
-        ("bfs", json!({ "graph": { "kind": "configuration" } }), ["`bfs.graph.kind` is \"configuration\"", "to \"csr\""]),
+        (
+            "bfs",
+            json!({ "graph": { "storage": "streaming" } }),
+            ["`bfs.graph.storage` is \"streaming\"", "`bfs.layout` to \"csr\""],
+        ),
+        (
+            "bfs",
+            json!({ "graph": { "kind": "configuration" } }),
+            ["`bfs.graph.kind` is \"configuration\"", "to \"csr\""],
+        ),
         (
             "cc",
             json!({ "layout": "csr", "graph": { "storage": "streaming", "kind": "social" } }),

@@ -435,14 +435,19 @@ mod tests {
         let graph = ConfigurationGraph::new(&spec, vertices, 3);
         let share = graph.edges() as f64 / (vertices * 32) as f64;
         assert!((0.995..1.005).contains(&share), "{share} of the edges");
-        let tables = graph.blocks.len() * 8 + (graph.block_guide.len() + graph.prefixes.len() + graph.row_guides.len()) * 4;
+        let tables =
+            graph.blocks.len() * 8 + (graph.block_guide.len() + graph.prefixes.len() + graph.row_guides.len()) * 4;
         assert!(tables < 9 << 20, "{tables} bytes");
         assert!(ConfigurationGraph::sim_host_bytes(vertices).abs_diff(tables as u64) < 2 << 20);
         // Edges at the far end of 34 bits.
-        let u = vertices - 1 - (0..vertices).find(|back| {
-            let u = vertices - 1 - back;
-            graph.offset(u) < graph.offset(u + 1)
-        }).unwrap();
+        let u = vertices
+            - 1
+            - (0..vertices)
+                .find(|back| {
+                    let u = vertices - 1 - back;
+                    graph.offset(u) < graph.offset(u + 1)
+                })
+                .unwrap();
         assert_eq!(u64::from(graph.owner(graph.offset(u))), u);
         assert!(graph.offset(u) > 1 << 33);
     }

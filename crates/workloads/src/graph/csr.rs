@@ -50,9 +50,6 @@ pub struct Edge {
     pub soon: Option<u32>,
 }
 
-/// Edges computed together: their hashes overlap in the sim host's pipeline.
-const TOGETHER: usize = 32;
-
 /// Stored edges of a vertex, in order.
 pub struct EdgesOf<'g> {
     source: Source<'g>,
@@ -65,7 +62,11 @@ pub struct EdgesOf<'g> {
 
 enum Source<'g> {
     Stored(&'g [u32]),
-    Computed { graph: &'g ConfigurationGraph, ready: [u32; TOGETHER], begin: u64 },
+    /// A ring of the next neighbours: they are computed some steps ahead, so that hints are early enough.
+    Computed {
+        graph: &'g ConfigurationGraph,
+        ready: [u32; Graph::EDGES_AHEAD],
+    },
 }
 
 impl Iterator for EdgesOf<'_> {
@@ -82,16 +83,11 @@ impl Iterator for EdgesOf<'_> {
             Source::Stored(neighbours) => {
                 (neighbours[at as usize], neighbours.get(at as usize + Graph::EDGES_AHEAD).copied())
             }
-            Source::Computed { graph, ready, begin } => {
-                if at >= *begin + TOGETHER as u64 || at < *begin {
-                    *begin = at;
-                    for (edge, to) in (at..self.stop).zip(ready.iter_mut()) {
-                        *to = graph.neighbour(edge);
-                    }
-                }
-                let here = (at - *begin) as usize;
-                let ahead = ready.get(here + Graph::EDGES_AHEAD).filter(|_| at + (Graph::EDGES_AHEAD as u64) < self.stop);
-                (ready[here], ahead.copied())
+            Source::Computed { graph, ready } => {
+                let slot = &mut ready[at as usize % Graph::EDGES_AHEAD];
+                let ahead = at + Graph::EDGES_AHEAD as u64;
+                let soon = (ahead < self.stop).then(|| graph.neighbour(ahead));
+                (std::mem::replace(slot, soon.unwrap_or(0)), soon)
             }
         };
         Some(Edge { k: at - self.first, to, last: at + 1 == self.end, soon })
@@ -352,7 +348,13 @@ impl Graph {
     pub fn edges_within(&self, (first, end): (u64, u64), from: u64, stop: u64) -> EdgesOf<'_> {
         let source = match &self.rows {
             Rows::Stored { neighbours, .. } => Source::Stored(neighbours),
-            Rows::Computed(graph) => Source::Computed { graph, ready: [0; TOGETHER], begin: u64::MAX - TOGETHER as u64 },
+            Rows::Computed(graph) => {
+                let mut ready = [0; Graph::EDGES_AHEAD];
+                for edge in from..stop.min(from + Graph::EDGES_AHEAD as u64) {
+                    ready[edge as usize % Graph::EDGES_AHEAD] = graph.neighbour(edge);
+                }
+                Source::Computed { graph, ready }
+            }
         };
         EdgesOf { source, first, next: from, stop, end }
     }

@@ -197,7 +197,8 @@ impl GraphChoice<'_> {
             GraphStorage::Streaming => possible,
             GraphStorage::Auto => {
                 let vertices = self.wanted_vertices();
-                possible && (vertices > self.most_stored() || vertices > self.host_memory / self.sim_host_bytes(1).max(1))
+                possible
+                    && (vertices > self.most_stored() || vertices > self.host_memory / self.sim_host_bytes(1).max(1))
             }
         }
     }
@@ -209,7 +210,8 @@ impl GraphChoice<'_> {
 
     /// An alternative to too large a graph, if there is one.
     fn alternative(&self, at: &str) -> String {
-        let streamable = GraphChoice { graph: &GraphSpec { storage: GraphStorage::Streaming, ..self.graph.clone() }, ..*self };
+        let streamable =
+            GraphChoice { graph: &GraphSpec { storage: GraphStorage::Streaming, ..self.graph.clone() }, ..*self };
         match self.layout {
             GraphLayout::Csr if !self.streams() && streamable.streams() => {
                 format!(", or `{at}.graph.storage` to \"streaming\" (neighbours are computed instead of stored)")

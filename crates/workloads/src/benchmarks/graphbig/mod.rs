@@ -25,7 +25,9 @@ pub use tc::Tc;
 
 use super::execution::{Execution, Program, ProgramSource};
 use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
-use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings};
+use crate::graph::{
+    Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings,
+};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
 use std::fmt::Debug;
@@ -223,8 +225,12 @@ mod tests {
     /// results are the same.
     pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
         use GraphStorage::{Memory, Streaming};
-        let all =
-            [(GraphLayout::Property, Memory), (GraphLayout::Linked, Memory), (GraphLayout::Csr, Memory), (GraphLayout::Csr, Streaming)];
+        let all = [
+            (GraphLayout::Property, Memory),
+            (GraphLayout::Linked, Memory),
+            (GraphLayout::Csr, Memory),
+            (GraphLayout::Csr, Streaming),
+        ];
         for (layout, storage) in all.into_iter().filter(|(_, storage)| !A::SORTED || *storage == Memory) {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
                 for threads in [1, 3] {
