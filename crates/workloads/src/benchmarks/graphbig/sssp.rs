@@ -33,8 +33,9 @@ impl Algorithm for Sssp {
     const FIELDS: usize = 2;
     /// The heap, as far as it is touched in set-up; it may hold an entry for each relaxed edge.
     const ARRAYS: u64 = 16;
-    /// The distance, and entries of the heap: at its fullest it has one for each vertex, or fewer.
-    const SIM_HOST_BYTES: u64 = 12;
+    /// The distance, and 8 bytes for each entry of the heap: at its fullest it has 1.6 for each vertex of a graph of
+    /// 2^16 vertices, and fewer in larger graphs, where more vertices have no edges.
+    const SIM_HOST_BYTES: u64 = 16;
     const WEIGHTS: bool = true;
     const DENSITIES: &[Density] = &[
         Density {
