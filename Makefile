@@ -38,9 +38,14 @@ dram-reference: setup
 kernel-density: setup $(AMBULATOR) capture-plugin
 	AMBULATOR=$(AMBULATOR) AMBULATOR_CAPTURE_PLUGIN=$(TARGET_DIR)/capture-plugin/release/libambulator_capture.so tools/kernel-density/measure.py
 
-# Host speed and memory of everything that has a goal.
-bench: setup $(AMBULATOR)
-	python3 scripts/bench.py
+# Host speed and memory of everything that has a goal, beside native programs; BENCH=--quick for small ones.
+bench: setup $(AMBULATOR) $(TARGET_DIR)/native-speed
+	python3 scripts/bench.py $(BENCH)
+
+# GUPS, a pointer chase and BFS for the host itself.
+$(TARGET_DIR)/native-speed: tools/native-speed/native.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -Wall -Wextra -D_POSIX_C_SOURCE=200809L $< -o $@
 
 # The book, in docs/book/index.html.
 doc: setup $(AMBULATOR)

@@ -15,6 +15,7 @@ fn main() {
     let mut programs: Vec<_> = programs().iter().map(|program| (program.info.name, json!({}))).collect();
     programs.extend([("gups", json!({ "streams": 1 })), ("gups", json!({ "index": "multiply-shift" }))]);
     programs.extend(GRAPHS.map(|name| (name, json!({ "layout": "csr" }))));
+    programs.extend(GRAPHS.map(|name| (name, json!({ "layout": "csr", "graph": { "storage": "streaming" } }))));
     let only: Vec<String> = std::env::args().skip(2).collect();
     for (name, settings) in programs.into_iter().filter(|(name, _)| only.is_empty() || only.iter().any(|o| o == name)) {
         let settings = settings.as_object().cloned().unwrap_or_default();

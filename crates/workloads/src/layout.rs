@@ -6,6 +6,7 @@
 //! `0x7fff_ffff_f000`. Large arrays come from `malloc`, which maps them one by one; the C library's header
 //! makes them begin 16 bytes into their mapping.
 
+use crate::permutation::Permutation;
 use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
@@ -85,10 +86,61 @@ impl Array {
     }
 }
 
+/// An event, or first touches of a range's pages in a random order, which are too many to be listed.
+#[derive(Clone, Debug)]
+enum Planned {
+    Event(VmEvent),
+    Pages(Box<Pages>),
+}
+
+#[derive(Clone, Debug)]
+struct Pages {
+    start: u64,
+    end: u64,
+    order: Permutation,
+    next: u64,
+}
+
+impl Iterator for Pages {
+    type Item = VmEvent;
+
+    fn next(&mut self) -> Option<VmEvent> {
+        if self.next >= (self.end - self.start).div_ceil(FRAME_BYTES) {
+            return None;
+        }
+        let at = self.start + self.order.of(self.next) * FRAME_BYTES;
+        self.next += 1;
+        Some(VmEvent::Touch { start: VirtAddr(at), len: FRAME_BYTES.min(self.end - at), write: true })
+    }
+}
+
+/// Events of an address space, in order.
+#[derive(Clone, Debug)]
+pub struct Events {
+    planned: std::vec::IntoIter<Planned>,
+    pages: Option<Box<Pages>>,
+}
+
+impl Iterator for Events {
+    type Item = VmEvent;
+
+    fn next(&mut self) -> Option<VmEvent> {
+        loop {
+            if let Some(touch) = self.pages.as_mut().and_then(|pages| pages.next()) {
+                return Some(touch);
+            }
+            match self.planned.next()? {
+                Planned::Event(event) => return Some(event),
+                Planned::Pages(pages) => self.pages = Some(pages),
+            }
+        }
+    }
+}
+
 /// The address space of one process, and the VM events that created it.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
-    events: Vec<VmEvent>,
+    events: Vec<Planned>,
     /// Everything between this and the shared objects is either mapped or a hole.
     lowest: u64,
     /// Unmapped ranges above `lowest`: first address to bytes.
@@ -126,6 +178,7 @@ impl AddressSpace {
             let pages = if protection.execute { 1 } else { pages };
             events.push(VmEvent::Touch { start: VirtAddr(start), len: pages * FRAME_BYTES, write: protection.write });
         }
+        let events = events.into_iter().map(Planned::Event).collect();
         AddressSpace { events, lowest: MMAP_END, holes: BTreeMap::new(), heap_start: HEAP_START, heap_end: HEAP_START }
     }
 
@@ -140,12 +193,7 @@ impl AddressSpace {
             array
         });
         let len = (end - HEAP_START).next_multiple_of(FRAME_BYTES);
-        space.events.push(VmEvent::Map {
-            start: VirtAddr(HEAP_START),
-            len,
-            protection: WRITE,
-            kind: MapKind::Anonymous,
-        });
+        space.push(VmEvent::Map { start: VirtAddr(HEAP_START), len, protection: WRITE, kind: MapKind::Anonymous });
         space.heap_start = HEAP_START + len;
         space.heap_end = space.heap_start;
         (space, arrays)
@@ -178,14 +226,14 @@ impl AddressSpace {
             }
         };
         let start = VirtAddr(at);
-        self.events.push(VmEvent::Map { start, len, protection: WRITE, kind: MapKind::Anonymous });
+        self.push(VmEvent::Map { start, len, protection: WRITE, kind: MapKind::Anonymous });
         start
     }
 
     /// `munmap` of a range from [`AddressSpace::map`].
     pub fn unmap(&mut self, start: VirtAddr, len: u64) {
         let len = len.next_multiple_of(FRAME_BYTES);
-        self.events.push(VmEvent::Unmap { start, len });
+        self.push(VmEvent::Unmap { start, len });
         self.add_hole(start.0, len);
     }
 
@@ -217,7 +265,7 @@ impl AddressSpace {
     pub fn grow_heap(&mut self, bytes: u64) -> VirtAddr {
         let old = self.heap_end;
         self.heap_end += bytes;
-        self.events.push(if old == self.heap_start {
+        self.push(if old == self.heap_start {
             VmEvent::Map { start: VirtAddr(old), len: bytes, protection: WRITE, kind: MapKind::Heap }
         } else {
             VmEvent::Brk { end: VirtAddr(self.heap_end) }
@@ -234,7 +282,12 @@ impl AddressSpace {
 
     /// Appends an event, such as a touch or advice.
     pub fn push(&mut self, event: VmEvent) {
-        self.events.push(event);
+        self.events.push(Planned::Event(event));
+    }
+
+    /// Appends first touches of the pages of `[start, end)` in this order.
+    pub(crate) fn push_pages(&mut self, (start, end): (u64, u64), order: Permutation) {
+        self.events.push(Planned::Pages(Box::new(Pages { start, end, order, next: 0 })));
     }
 
     /// Whether there are events since the last [`AddressSpace::take_events`].
@@ -244,8 +297,8 @@ impl AddressSpace {
     }
 
     /// Takes all events since the last call.
-    pub fn take_events(&mut self) -> Vec<VmEvent> {
-        std::mem::take(&mut self.events)
+    pub fn take_events(&mut self) -> Events {
+        Events { planned: std::mem::take(&mut self.events).into_iter(), pages: None }
     }
 
     fn add_hole(&mut self, mut start: u64, mut len: u64) {

@@ -22,6 +22,9 @@ fn programs() -> Vec<ProgramRequest> {
         all.push(request(name, json!({ "layout": "csr" })));
         all.push(request(name, json!({ "threads": 4 })));
     }
+    for name in ["bfs", "cc", "pagerank", "sssp"] {
+        all.push(request(name, json!({ "layout": "csr", "graph": { "storage": "streaming" } })));
+    }
     all.push(request("bfs", json!({ "layout": "linked" })));
     all.push(request("dc", json!({ "layout": "linked" })));
     for name in ["bfs", "pagerank"] {
@@ -252,8 +255,12 @@ fn errors_suggest_corrections() {
     says(refusal("stream", json!({}), Some(100)), &["`stream.footprint` is 100; it must be from 1MiB to 16TiB"]);
     says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["`pagerank.damping` is 1.5"]);
     says(
-        refusal("bfs", json!({ "layout": "csr" }), Some(16 << 30)),
-        &["`bfs.host_memory` is", "at most", "GiB", "property"],
+        refusal("bfs", json!({ "layout": "csr", "graph": { "storage": "memory" } }), Some(16 << 30)),
+        &["`bfs.host_memory` is", "at most", "GiB", "`bfs.graph.storage` to \"streaming\""],
+    );
+    says(
+        refusal("tc", json!({ "layout": "csr" }), Some(16 << 30)),
+        &["`tc.host_memory` is", "at most", "GiB", "property"],
     );
     says(refusal("bfs", json!({}), Some(1 << 44)), &["bfs", "2^32 stored edges"]);
     says(refusal("nothing/like/it.amb", json!({}), None), &["nothing/like/it.amb", "cannot be opened"]);

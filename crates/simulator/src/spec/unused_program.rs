@@ -25,6 +25,9 @@ pub fn unused_by_program(request: &ProgramRequest, key: &str) -> Option<String> 
             Some(format!("`graph.vertices` is {vertices}, which decides about the size; 0 takes the footprint"))
         }
         "edge_list" if is("layout", "property") => Some("`layout` is \"property\"".into()),
+        "edge_list" if is("graph.storage", "streaming") => {
+            Some("`graph.storage` is \"streaming\": the edges of a computed graph come from a file".into())
+        }
         _ if key.starts_with("property.") && is("layout", "csr") => Some("`layout` is \"csr\"".into()),
         _ => None,
     }
@@ -48,6 +51,7 @@ mod tests {
             (json!({ "graph": { "input": "g.mtx" } }), "footprint", "`graph.input` is \"g.mtx\""),
             (json!({ "layout": "csr" }), "property.vertex_bytes", "`layout` is \"csr\""),
             (json!({}), "edge_list", "`layout` is \"property\""),
+            (json!({ "layout": "csr", "graph": { "storage": "streaming" } }), "edge_list", "come from a file"),
         ] {
             let why = unused_by_program(&request("bfs", settings), key).unwrap_or_default();
             assert!(why.contains(because), "{key}: {why}");

@@ -33,6 +33,7 @@ use super::{
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
+use std::cell::Cell;
 use std::sync::Arc;
 
 graph_settings! {
@@ -42,7 +43,13 @@ graph_settings! {
 
 impl BfsSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 8, sim_host_bytes: 9 })
+        self.choice_for(GraphNeeds {
+            csr_arrays: 8,
+            property_arrays: 8,
+            sim_host_bytes: 5,
+            streaming_host_bytes: 5,
+            can_stream: true,
+        })
     }
 }
 
@@ -96,7 +103,7 @@ impl BenchmarkSpec for BfsSpec {
                 Bfs::boxed(graph, self.seed, Objects { graph: property, queue })
             }
         };
-        let setup = Box::new(space.take_events().into_iter());
+        let setup = Box::new(space.take_events());
         BenchmarkSource::boxed(identity("bfs", self, &facts, footprint + 8 * vertices), setup, benchmark)
     }
 }
@@ -338,9 +345,8 @@ struct Bfs<S> {
     root: u32,
     phase: Phase,
     gap: u32,
-    /// One bit a vertex: small enough to stay in the sim host's cache, unlike the parents.
+    /// One bit a vertex. Nothing depends on the parents, so they are not kept.
     visited: Vec<u64>,
-    parent: Vec<u32>,
     queue: Vec<u32>,
     head: usize,
     walk: EdgeWalk,
@@ -357,7 +363,6 @@ impl<S: Steps + 'static> Bfs<S> {
             phase: Phase::Reset(0),
             gap: 0,
             visited: vec![0; vertices.div_ceil(64)],
-            parent: vec![u32::MAX; vertices],
             queue: Vec::with_capacity(vertices),
             head: 0,
             walk: EdgeWalk::default(),
@@ -381,7 +386,6 @@ impl<S: Steps + 'static> Bfs<S> {
             }
         };
         self.visited.fill(0);
-        self.parent.fill(u32::MAX);
         self.queue.clear();
         self.head = 0;
         self.phase = Phase::Reset(0);
@@ -390,19 +394,22 @@ impl<S: Steps + 'static> Bfs<S> {
     /// Visits the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
     fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
         let u = self.queue[self.head];
-        let Bfs { graph, steps, walk, visited, parent, queue, .. } = self;
+        let Bfs { graph, steps, walk, visited, queue, .. } = self;
+        let visited = Cell::from_mut(visited.as_mut_slice()).as_slice_of_cells();
         let (stop, done) = walk.go(
             (graph, u),
             edge,
             S::MOST,
             out,
-            |soon| steps.prefetch_sim_host(soon),
+            |soon| {
+                steps.prefetch_sim_host(soon);
+                prefetch_sim_host(&visited[soon as usize / 64]);
+            },
             |edge, out| {
-                let (word, bit) = (&mut visited[edge.to as usize / 64], 1 << (edge.to % 64));
-                let found = (*word & bit == 0).then_some(queue.len() as u64);
+                let (word, bit) = (&visited[edge.to as usize / 64], 1 << (edge.to % 64));
+                let found = (word.get() & bit == 0).then_some(queue.len() as u64);
                 if found.is_some() {
-                    *word |= bit;
-                    parent[edge.to as usize] = u;
+                    word.set(word.get() | bit);
                     queue.push(edge.to);
                 }
                 steps.edge(u, edge, found, out);
@@ -419,19 +426,15 @@ impl<S: Steps + 'static> Bfs<S> {
     /// Prefetches the vertices after the queue's head into the sim host's caches.
     #[inline(always)]
     fn prefetch_queue(&self) {
-        let after = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
+        let after = |distance| self.queue.get(self.head + distance).copied();
         if let Some(u) = after(12) {
-            prefetch_sim_host(&self.graph.offsets[u]);
+            self.graph.prefetch_offset(u);
         }
         if let Some(u) = after(6) {
-            let first = self.graph.offsets[u] as usize;
-            if let Some(neighbour) = self.graph.neighbours.get(first) {
-                prefetch_sim_host(neighbour);
-            }
+            self.graph.prefetch_neighbours(u);
         }
         if let Some(u) = after(2) {
-            let first = self.graph.offsets[u] as usize;
-            for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
+            for &v in self.graph.stored_from(u).iter().take(Graph::EDGES_AHEAD) {
                 self.steps.prefetch_sim_host(v);
             }
         }
@@ -448,7 +451,6 @@ impl<S: Steps + 'static> Bfs<S> {
                 if end == self.graph.vertices() {
                     let root = self.root;
                     self.visited[root as usize / 64] |= 1 << (root % 64);
-                    self.parent[root as usize] = root;
                     self.queue.push(root);
                     self.steps.root(root, out);
                     self.phase = Phase::Take;
@@ -458,7 +460,7 @@ impl<S: Steps + 'static> Bfs<S> {
                 Some(&u) => {
                     self.prefetch_queue();
                     self.walk = EdgeWalk::new(self.steps.take(self.head as u64, u, out));
-                    self.phase = Phase::Edges(u64::from(self.graph.offsets[u as usize]));
+                    self.phase = Phase::Edges(self.graph.offset(u));
                 }
                 None => self.next_root(),
             },

@@ -349,7 +349,6 @@ mod tests {
         }
         let areas: Vec<(u64, u64)> = space
             .take_events()
-            .into_iter()
             .filter_map(|event| match event {
                 ambulator_base::VmEvent::Map { start, len, .. } if len > 1 << 21 => Some((start.0, start.0 + len)),
                 _ => None,

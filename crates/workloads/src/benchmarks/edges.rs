@@ -86,18 +86,18 @@ impl EdgeWalk {
         prefetch: impl Fn(u32),
         mut visit: impl FnMut(StoredEdge, &mut Out<'_>),
     ) -> (u64, bool) {
-        let (first, end) = (u64::from(graph.offsets[u as usize]), u64::from(graph.offsets[u as usize + 1]));
+        let (first, end) = graph.ends(u);
         let stop = end.min(from + out.room(most));
         let before = out.records.len();
-        for index in from..stop {
-            let k = index - first;
-            let to = graph.neighbours[index as usize];
-            graph.look_ahead(u, k, &prefetch);
+        for edge in graph.edges_within((first, end), from, stop) {
+            if let Some(soon) = edge.soon {
+                prefetch(soon);
+            }
+            let (index, k, to, last) = (first + edge.k, edge.k, edge.to, edge.last);
             let at = out.records.len();
             let made = (at - before) as u32;
             let (begin_from, end_from) = (distance(self.from.begin + made), distance(self.from.end + made));
             let previous_from = if self.last == 0 { begin_from } else { distance(self.last) };
-            let last = index + 1 == end;
             visit(StoredEdge { index, k, to, last, begin_from, end_from, previous_from }, out);
             self.last = (out.records.len() - at) as u32;
         }

@@ -129,7 +129,7 @@ impl BenchmarkSpec for GupsSpec {
         space.push(ran.touch(true));
         let facts = format!("table = {} words of 8 bytes", table.len);
         let benchmark = Gups::new(self, table, ran);
-        let setup = Box::new(space.take_events().into_iter());
+        let setup = Box::new(space.take_events());
         BenchmarkSource::boxed(identity("gups", self, &facts, table.bytes()), setup, benchmark)
     }
 }

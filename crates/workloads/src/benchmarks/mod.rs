@@ -26,6 +26,7 @@ mod mummer;
 mod omnetpp;
 mod pagerank;
 mod pointer_chase;
+mod scratch;
 mod source;
 mod stencil;
 mod stream;

@@ -19,12 +19,13 @@
 //! ```
 
 use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::scratch::Scratch;
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -44,7 +45,13 @@ graph_settings! {
 
 impl PageRankSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 0, sim_host_bytes: 8 })
+        self.choice_for(GraphNeeds {
+            csr_arrays: 8,
+            property_arrays: 0,
+            sim_host_bytes: 8,
+            streaming_host_bytes: 4,
+            can_stream: true,
+        })
     }
 }
 
@@ -105,8 +112,8 @@ impl BenchmarkSpec for PageRankSpec {
                 (Box::new(PageRank::new(self, graph, Objects { graph: property })), footprint)
             }
         };
-        let setup: Vec<VmEvent> = space.take_events();
-        BenchmarkSource::boxed(identity("pagerank", self, &facts, footprint), Box::new(setup.into_iter()), benchmark)
+        let setup = Box::new(space.take_events());
+        BenchmarkSource::boxed(identity("pagerank", self, &facts, footprint), setup, benchmark)
     }
 }
 
@@ -344,6 +351,8 @@ impl Steps for Objects {
 /// The iteration's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// About to compute the contributions with which the region begins: only a program that runs needs them.
+    First,
     /// Writing first scores, from this vertex on.
     Reset(u32),
     /// Computing contributions, from this vertex on.
@@ -354,6 +363,9 @@ enum Phase {
     Pull(u32, u64),
 }
 
+/// Scores of a computed graph that are in memory: only contributions are read in random order.
+const SCORES_AT_HAND: usize = 1 << 20;
+
 /// The running benchmark.
 struct PageRank<S> {
     graph: Arc<Graph>,
@@ -361,7 +373,7 @@ struct PageRank<S> {
     damping: f32,
     tolerance: f64,
     max_iterations: u32,
-    score: Vec<f32>,
+    score: Scratch,
     contribution: Vec<f32>,
     phase: Phase,
     gap: u32,
@@ -378,16 +390,20 @@ impl<S: Steps> PageRank<S> {
         let vertices = graph.vertices() as usize;
         // The region begins with the first pulls: all scores are equal, and contributions follow from them.
         let equal = 1.0 / vertices as f32;
-        let contribution = (0..vertices as u32).map(|u| equal / graph.degree(u) as f32).collect();
+        let score = if graph.is_computed() {
+            Scratch::in_file(vertices, equal, SCORES_AT_HAND)
+        } else {
+            Scratch::in_memory(vertices, equal)
+        };
         PageRank {
             graph,
             steps,
             damping: spec.damping,
             tolerance: spec.tolerance,
             max_iterations: spec.max_iterations,
-            score: vec![equal; vertices],
-            contribution,
-            phase: Phase::Begin(0),
+            score,
+            contribution: Vec::new(),
+            phase: Phase::First,
             gap: 0,
             sum: 0.0,
             moved: 0.0,
@@ -397,7 +413,7 @@ impl<S: Steps> PageRank<S> {
     }
 
     fn vertices(&self) -> u32 {
-        self.score.len() as u32
+        self.graph.vertices() as u32
     }
 
     /// The end of the segment of vertices from `u` on whose records, up to `most` each, the batch has room
@@ -430,8 +446,8 @@ impl<S: Steps> PageRank<S> {
         if done {
             let base = (1.0 - self.damping) / self.score.len() as f32;
             let score = base + self.damping * self.sum;
-            self.moved += f64::from((score - self.score[u as usize]).abs());
-            self.score[u as usize] = score;
+            let before = std::mem::replace(self.score.at(u as usize), score);
+            self.moved += f64::from((score - before).abs());
             self.steps.end(u, self.walk.object_from(), out);
             self.phase = Phase::Begin(u + 1);
         }
@@ -439,6 +455,11 @@ impl<S: Steps> PageRank<S> {
 
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
+            Phase::First => {
+                let equal = 1.0 / self.score.len() as f32;
+                self.contribution = (0..self.vertices()).map(|u| equal / self.graph.degree(u) as f32).collect();
+                self.phase = Phase::Begin(0);
+            }
             Phase::Reset(from) => {
                 let end = self.segment_end(from, 4, out);
                 for u in from..end {
@@ -455,7 +476,7 @@ impl<S: Steps> PageRank<S> {
             Phase::Contribute(from) => {
                 let end = self.segment_end(from, 8, out);
                 for u in from..end {
-                    self.contribution[u as usize] = self.score[u as usize] / self.graph.degree(u) as f32;
+                    self.contribution[u as usize] = *self.score.at(u as usize) / self.graph.degree(u) as f32;
                     self.steps.contribute(u, out);
                 }
                 self.phase = Phase::Contribute(end);
@@ -473,8 +494,8 @@ impl<S: Steps> PageRank<S> {
                 Some(from) => {
                     self.walk = EdgeWalk::new(from);
                     self.sum = 0.0;
-                    self.phase = Phase::Pull(u, u64::from(self.graph.offsets[u as usize]));
-                    self.pull(u, u64::from(self.graph.offsets[u as usize]), out);
+                    self.phase = Phase::Pull(u, self.graph.offset(u));
+                    self.pull(u, self.graph.offset(u), out);
                 }
                 None => self.phase = Phase::Begin(u + 1),
             },
@@ -486,6 +507,10 @@ impl<S: Steps> PageRank<S> {
 impl<S: Steps> Benchmark for PageRank<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
         self.gap = Out::fill(records, self.gap, |out| self.step(out));
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.score.failure()
     }
 }
 

@@ -71,7 +71,7 @@ impl BenchmarkSpec for PointerChaseSpec {
         let nodes = space.allocate_array(self.node_bytes, self.footprint / self.node_bytes);
         space.push(nodes.touch(true));
         let facts = format!("nodes = {}", nodes.len);
-        let setup = Box::new(space.take_events().into_iter());
+        let setup = Box::new(space.take_events());
         BenchmarkSource::boxed(identity("pointer-chase", self, &facts, nodes.bytes()), setup, Chase::new(self, nodes))
     }
 }

@@ -8,6 +8,11 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) trait Benchmark: Send {
     /// Appends the next records, about [`Batch::TARGET_RECORDS`]; none if the program has ended.
     fn run(&mut self, records: &mut Vec<Record>);
+
+    /// What went wrong in the sim host while it ran, if anything did.
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// Set-up events emitted at a time.
@@ -19,6 +24,10 @@ pub(crate) type Setup = Box<dyn Iterator<Item = VmEvent> + Send>;
 impl Benchmark for Box<dyn Benchmark> {
     fn run(&mut self, records: &mut Vec<Record>) {
         (**self).run(records);
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        (**self).failure()
     }
 }
 
@@ -55,6 +64,9 @@ impl<K: Benchmark> RecordSource for BenchmarkSource<K> {
         }
         batch.records.reserve(Batch::TARGET_RECORDS);
         self.benchmark.run(&mut batch.records);
+        if let Some(what) = self.benchmark.failure() {
+            return Err(SourceError::new(format!("{}: {what}", self.identity.name)));
+        }
         if batch.records.is_empty() {
             self.ended = true;
             batch.push_event(VmEvent::RegionEnd);

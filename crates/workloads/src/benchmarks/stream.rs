@@ -78,7 +78,7 @@ impl BenchmarkSpec for StreamSpec {
         let (mut space, arrays) = self.layout();
         let facts = format!("array = {} doubles", arrays[0].len);
         let footprint = 3 * arrays[0].bytes();
-        let setup = Box::new(space.take_events().into_iter().chain(TouchInTurn::new(arrays)));
+        let setup = Box::new(space.take_events().chain(TouchInTurn::new(arrays)));
         BenchmarkSource::boxed(identity("stream", self, &facts, footprint), setup, Stream::new(self, arrays))
     }
 }

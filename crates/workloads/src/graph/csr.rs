@@ -1,23 +1,100 @@
-//! A graph in compressed sparse rows in the simulator's memory: 4 bytes a neighbour, 4 a vertex.
+//! A graph as its program reads it: compressed sparse rows in the simulator's memory (4 bytes a neighbour, 4 a
+//! vertex), or rows that are computed.
 
-use super::kronecker::{GraphSpec, for_each_edge};
-use ambulator_base::FRAME_BYTES;
+use super::configuration::ConfigurationGraph;
+use super::kronecker::{GraphKind, GraphSpec, for_each_edge};
+use crate::layout::{AddressSpace, Array, MMAP_HEADER};
+use crate::permutation::Permutation;
+use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
 use std::sync::{Arc, Mutex, Weak};
 
-/// A graph: vertex `u`'s neighbours are `neighbours[offsets[u]..offsets[u + 1]]`, in the order in which the
-/// edges came.
+/// A graph: vertex `u`'s neighbours are those of the stored edges from `offset(u)` to `offset(u + 1)`, in the
+/// order in which the edges came.
 #[derive(Debug, PartialEq)]
 pub struct Graph {
-    /// First neighbour of each vertex, and the end of the last one's.
-    pub offsets: Vec<u32>,
-    /// Ends of the stored edges: each undirected edge is here twice.
-    pub neighbours: Vec<u32>,
-    /// Pages of a neighbour array of 4-byte ids that begins [`crate::layout::MMAP_HEADER`] bytes into a page,
-    /// in the order in which the counting sort first writes to them.
-    pub first_touches: Vec<u32>,
+    rows: Rows,
+    first_touches: FirstTouches,
 }
 
-/// Bytes of the simulator's memory that a graph takes.
+/// Where the rows are.
+#[derive(Debug, PartialEq)]
+enum Rows {
+    Stored {
+        /// First neighbour of each vertex, and the end of the last one's.
+        offsets: Vec<u32>,
+        /// Ends of the stored edges: each undirected edge is here twice.
+        neighbours: Vec<u32>,
+    },
+    Computed(ConfigurationGraph),
+}
+
+/// Pages of a neighbour array of 4-byte ids that begins [`MMAP_HEADER`] bytes into a page, in the order in
+/// which the counting sort first writes to them.
+#[derive(Debug, PartialEq)]
+enum FirstTouches {
+    Listed(Vec<u32>),
+    /// The random order that edges in random order give.
+    Random(u64),
+}
+
+/// A stored edge of a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Its number among the vertex's edges.
+    pub k: u64,
+    /// The vertex to which it leads.
+    pub to: u32,
+    /// It is the vertex's last edge.
+    pub last: bool,
+    /// The vertex to which an edge some steps ahead leads, for hints to the sim host.
+    pub soon: Option<u32>,
+}
+
+/// Stored edges of a vertex, in order.
+pub struct EdgesOf<'g> {
+    source: Source<'g>,
+    first: u64,
+    next: u64,
+    stop: u64,
+    /// The number of the edge after the vertex's last one.
+    end: u64,
+}
+
+enum Source<'g> {
+    Stored(&'g [u32]),
+    /// A ring of the next neighbours: they are computed some steps ahead, so that hints are early enough.
+    Computed {
+        graph: &'g ConfigurationGraph,
+        ready: [u32; Graph::EDGES_AHEAD],
+    },
+}
+
+impl Iterator for EdgesOf<'_> {
+    type Item = Edge;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Edge> {
+        let at = self.next;
+        if at >= self.stop {
+            return None;
+        }
+        self.next += 1;
+        let (to, soon) = match &mut self.source {
+            Source::Stored(neighbours) => {
+                (neighbours[at as usize], neighbours.get(at as usize + Graph::EDGES_AHEAD).copied())
+            }
+            Source::Computed { graph, ready } => {
+                let slot = &mut ready[at as usize % Graph::EDGES_AHEAD];
+                let ahead = at + Graph::EDGES_AHEAD as u64;
+                let soon = (ahead < self.stop).then(|| graph.neighbour(ahead));
+                (std::mem::replace(slot, soon.unwrap_or(0)), soon)
+            }
+        };
+        Some(Edge { k: at - self.first, to, last: at + 1 == self.end, soon })
+    }
+}
+
+/// Bytes of the simulator's memory that a stored graph takes.
 pub fn sim_host_bytes(vertices: u64, edge_factor: u32) -> u64 {
     vertices * 4 + vertices * u64::from(edge_factor) * 2 * 4
 }
@@ -101,11 +178,35 @@ impl Graph {
     /// Edges by which prefetches for the sim host run ahead: its own cache misses take that many steps.
     pub const EDGES_AHEAD: usize = 8;
 
-    /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is
-    /// stored.
+    /// Generates the graph and stores it.
     ///
     /// `vertices * edge_factor * 2` must be below 2^32 (specs are checked for it).
     pub fn generate(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
+        if spec.kind == GraphKind::Configuration && spec.input.is_empty() {
+            return Graph::computed(spec, vertices, seed).stored();
+        }
+        Graph::sort(spec, vertices, seed)
+    }
+
+    /// A graph whose rows are computed when they are read; see [`ConfigurationGraph`].
+    pub fn computed(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
+        let rows = Rows::Computed(ConfigurationGraph::new(spec, vertices, seed));
+        Graph { rows, first_touches: FirstTouches::Random(seed) }
+    }
+
+    /// The same graph with its rows stored.
+    pub fn stored(&self) -> Graph {
+        let offsets = (0..=self.vertices()).map(|u| self.offset_of(u) as u32).collect();
+        let neighbours = (0..self.vertices() as u32).flat_map(|u| self.edges_of(u).map(|edge| edge.to)).collect();
+        let first_touches = match &self.first_touches {
+            FirstTouches::Listed(pages) => FirstTouches::Listed(pages.clone()),
+            FirstTouches::Random(seed) => FirstTouches::Random(*seed),
+        };
+        Graph { rows: Rows::Stored { offsets, neighbours }, first_touches }
+    }
+
+    /// A counting sort over two runs of the same generator, so that no edge list is stored.
+    fn sort(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
         let n = vertices as usize;
         let mut offsets = vec![0u32; n + 1];
         for_each_half(spec, vertices, seed, |halves| {
@@ -131,7 +232,7 @@ impl Graph {
         });
         offsets.copy_within(..n, 1);
         offsets[0] = 0;
-        Graph { offsets, neighbours, first_touches: touched.order() }
+        Graph { rows: Rows::Stored { offsets, neighbours }, first_touches: FirstTouches::Listed(touched.order()) }
     }
 
     /// The edges that `select` accepts by how many their vertex had before, in the order of the input.
@@ -151,63 +252,178 @@ impl Graph {
         placed
     }
 
-    /// The graph with these settings, shared with all its current users.
-    pub fn shared(spec: &GraphSpec, vertices: u64, seed: u64) -> Arc<Graph> {
-        type Known = (GraphSpec, u64, u64, Weak<Graph>);
+    /// The graph with these settings, stored or `computed`, shared with all its current users.
+    pub fn shared(spec: &GraphSpec, vertices: u64, seed: u64, computed: bool) -> Arc<Graph> {
+        type Known = (GraphSpec, u64, u64, bool, Weak<Graph>);
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         known.retain(|(.., graph)| graph.strong_count() > 0);
-        let same = known.iter().find(|(s, n, x, _)| (s, *n, *x) == (spec, vertices, seed));
+        let same = known.iter().find(|(s, n, x, c, _)| (s, *n, *x, *c) == (spec, vertices, seed, computed));
         if let Some(graph) = same.and_then(|(.., graph)| graph.upgrade()) {
             return graph;
         }
-        let graph = Arc::new(Graph::generate(spec, vertices, seed));
-        known.push((spec.clone(), vertices, seed, Arc::downgrade(&graph)));
+        let make = if computed { Graph::computed } else { Graph::generate };
+        let graph = Arc::new(make(spec, vertices, seed));
+        known.push((spec.clone(), vertices, seed, computed, Arc::downgrade(&graph)));
         graph
     }
 
-    /// The same graph with each vertex's neighbours in ascending order.
+    /// The same graph, stored, with each vertex's neighbours in ascending order.
     pub fn sorted(&self) -> Graph {
-        let mut neighbours = self.neighbours.clone();
-        for ends in self.offsets.windows(2) {
-            neighbours[ends[0] as usize..ends[1] as usize].sort_unstable();
+        let mut sorted = self.stored();
+        if let Rows::Stored { offsets, neighbours } = &mut sorted.rows {
+            for ends in offsets.windows(2) {
+                neighbours[ends[0] as usize..ends[1] as usize].sort_unstable();
+            }
         }
-        Graph { offsets: self.offsets.clone(), neighbours, first_touches: self.first_touches.clone() }
+        sorted
     }
 
     /// The graph's size as text, for a program's identity.
     pub(crate) fn facts(&self) -> String {
-        format!("graph = {} vertices and {} stored edges", self.vertices(), self.edges())
+        let how = match &self.rows {
+            Rows::Stored { .. } => "",
+            Rows::Computed(_) => ", which are computed instead of stored (configuration model)",
+        };
+        format!("graph = {} vertices and {} stored edges{how}", self.vertices(), self.edges())
     }
 
     /// Number of vertices.
     pub fn vertices(&self) -> u64 {
-        self.offsets.len() as u64 - 1
+        match &self.rows {
+            Rows::Stored { offsets, .. } => offsets.len() as u64 - 1,
+            Rows::Computed(graph) => graph.vertices(),
+        }
     }
 
     /// Stored edges: two for each undirected one.
     pub fn edges(&self) -> u64 {
-        self.neighbours.len() as u64
+        match &self.rows {
+            Rows::Stored { neighbours, .. } => neighbours.len() as u64,
+            Rows::Computed(graph) => graph.edges(),
+        }
+    }
+
+    /// Whether the rows are computed instead of stored.
+    pub fn is_computed(&self) -> bool {
+        matches!(self.rows, Rows::Computed(_))
+    }
+
+    #[inline(always)]
+    fn offset_of(&self, u: u64) -> u64 {
+        match &self.rows {
+            Rows::Stored { offsets, .. } => u64::from(offsets[u as usize]),
+            Rows::Computed(graph) => graph.offset(u),
+        }
+    }
+
+    /// The number of the first edge stored at vertex `u`, and of the first one after its edges.
+    #[inline(always)]
+    pub fn ends(&self, u: u32) -> (u64, u64) {
+        (self.offset_of(u64::from(u)), self.offset_of(u64::from(u) + 1))
+    }
+
+    /// The number of the first edge stored at vertex `u`.
+    #[inline(always)]
+    pub fn offset(&self, u: u32) -> u64 {
+        self.offset_of(u64::from(u))
     }
 
     /// Edges stored at vertex `u`.
     #[inline(always)]
     pub fn degree(&self, u: u32) -> u32 {
-        self.offsets[u as usize + 1] - self.offsets[u as usize]
+        let (begin, end) = self.ends(u);
+        (end - begin) as u32
     }
 
-    /// Vertex `u`'s neighbours.
+    /// The edges of vertex `u`.
+    #[inline(always)]
+    pub fn edges_of(&self, u: u32) -> EdgesOf<'_> {
+        let (first, end) = self.ends(u);
+        self.edges_within((first, end), first, end)
+    }
+
+    /// The edges `from..stop` of the vertex with these [`Graph::ends`].
+    #[inline(always)]
+    pub fn edges_within(&self, (first, end): (u64, u64), from: u64, stop: u64) -> EdgesOf<'_> {
+        let source = match &self.rows {
+            Rows::Stored { neighbours, .. } => Source::Stored(neighbours),
+            Rows::Computed(graph) => {
+                let mut ready = [0; Graph::EDGES_AHEAD];
+                for edge in from..stop.min(from + Graph::EDGES_AHEAD as u64) {
+                    ready[edge as usize % Graph::EDGES_AHEAD] = graph.neighbour(edge);
+                }
+                Source::Computed { graph, ready }
+            }
+        };
+        EdgesOf { source, first, next: from, stop, end }
+    }
+
+    /// The vertex to which stored edge `k` of vertex `u` leads.
+    #[inline(always)]
+    pub fn neighbour(&self, u: u32, k: u64) -> u32 {
+        match &self.rows {
+            Rows::Stored { offsets, neighbours } => neighbours[offsets[u as usize] as usize + k as usize],
+            Rows::Computed(graph) => graph.neighbour(graph.offset(u64::from(u)) + k),
+        }
+    }
+
+    /// Vertex `u`'s neighbours in a stored graph.
+    ///
+    /// # Panics
+    /// If the graph is computed: programs that need the neighbours as a slice have only stored graphs.
     #[inline(always)]
     pub fn neighbours_of(&self, u: u32) -> &[u32] {
-        &self.neighbours[self.offsets[u as usize] as usize..self.offsets[u as usize + 1] as usize]
+        match &self.rows {
+            Rows::Stored { offsets, neighbours } => {
+                &neighbours[offsets[u as usize] as usize..offsets[u as usize + 1] as usize]
+            }
+            Rows::Computed(_) => panic!("a computed graph has no slices of neighbours"),
+        }
     }
 
-    /// Passes the neighbour that is stored some edges after edge `k` of `u` to `prefetch`, for hints to the
-    /// sim host.
+    /// Hints to the sim host that the offset of `u` will be read.
     #[inline(always)]
-    pub fn look_ahead(&self, u: u32, k: u64, prefetch: impl FnOnce(u32)) {
-        if let Some(&v) = self.neighbours.get(self.offsets[u as usize] as usize + k as usize + Self::EDGES_AHEAD) {
-            prefetch(v);
+    pub fn prefetch_offset(&self, u: u32) {
+        if let Rows::Stored { offsets, .. } = &self.rows {
+            ambulator_base::prefetch_sim_host(&offsets[u as usize]);
+        }
+    }
+
+    /// Hints to the sim host that the first neighbours of `u` will be read.
+    #[inline(always)]
+    pub fn prefetch_neighbours(&self, u: u32) {
+        if let Rows::Stored { offsets, neighbours } = &self.rows
+            && let Some(first) = neighbours.get(offsets[u as usize] as usize)
+        {
+            ambulator_base::prefetch_sim_host(first);
+        }
+    }
+
+    /// Neighbours that are stored from the first one of `u` on, if the graph is stored.
+    #[inline(always)]
+    pub fn stored_from(&self, u: u32) -> &[u32] {
+        match &self.rows {
+            Rows::Stored { offsets, neighbours } => &neighbours[offsets[u as usize] as usize..],
+            Rows::Computed(_) => &[],
+        }
+    }
+
+    /// Set-up's first touches of the neighbours.
+    pub(crate) fn touch_neighbours(&self, neighbours: &Array, space: &mut AddressSpace) {
+        let (start, end) = (neighbours.base - MMAP_HEADER, neighbours.base + neighbours.bytes());
+        match &self.first_touches {
+            FirstTouches::Listed(pages) => {
+                for &page in pages {
+                    let at = start + u64::from(page) * FRAME_BYTES;
+                    let len = FRAME_BYTES.min(end - at);
+                    space.push(VmEvent::Touch { start: VirtAddr(at), len, write: true });
+                }
+            }
+            FirstTouches::Random(seed) => {
+                let pages = (end - start).div_ceil(FRAME_BYTES);
+                space.push_pages((start, end), Permutation::new(pages.max(1), *seed, "first touches"));
+            }
         }
     }
 }
@@ -217,13 +433,13 @@ struct PageOrder(Vec<(u32, u32)>);
 
 impl PageOrder {
     fn new(neighbours: usize) -> PageOrder {
-        let bytes = neighbours as u64 * 4 + crate::layout::MMAP_HEADER;
+        let bytes = neighbours as u64 * 4 + MMAP_HEADER;
         PageOrder((0..bytes.div_ceil(FRAME_BYTES) as u32).map(|page| (u32::MAX, page)).collect())
     }
 
     #[inline(always)]
     fn write(&mut self, index: u32, sequence: u32) {
-        let page = (u64::from(index) * 4 + crate::layout::MMAP_HEADER) / FRAME_BYTES;
+        let page = (u64::from(index) * 4 + MMAP_HEADER) / FRAME_BYTES;
         let first = &mut self.0[page as usize].0;
         *first = sequence.min(*first);
     }
@@ -252,10 +468,11 @@ mod tests {
             for u in 0..vertices as u32 {
                 assert_eq!(graph.neighbours_of(u), lists[u as usize]);
             }
-            let mut pages = graph.first_touches.clone();
+            let FirstTouches::Listed(first_touches) = &graph.first_touches else { panic!("not sorted") };
+            let mut pages = first_touches.clone();
             pages.sort_unstable();
             assert!(pages.iter().enumerate().all(|(i, &page)| i as u32 == page), "each page is first written once");
-            assert_ne!(pages, graph.first_touches, "a counting sort does not write in ascending order");
+            assert_ne!(&pages, first_touches, "a counting sort does not write in ascending order");
         }
     }
 
@@ -274,8 +491,8 @@ mod tests {
     #[test]
     fn a_graph_in_use_is_shared_and_others_are_separate() {
         let spec = GraphSpec::default();
-        let graph = Graph::shared(&spec, 1 << 10, 77);
-        assert!(Arc::ptr_eq(&graph, &Graph::shared(&spec, 1 << 10, 77)));
-        assert_ne!(*graph, *Graph::shared(&spec, 1 << 10, 78));
+        let graph = Graph::shared(&spec, 1 << 10, 77, false);
+        assert!(Arc::ptr_eq(&graph, &Graph::shared(&spec, 1 << 10, 77, false)));
+        assert_ne!(*graph, *Graph::shared(&spec, 1 << 10, 78, false));
     }
 }

@@ -17,8 +17,26 @@ pub enum GraphKind {
     /// Kronecker (R-MAT) with Graph500's parameters: a few hubs with very many edges, no communities.
     #[default]
     Kronecker,
+    /// The degrees of a Kronecker graph with the same settings, and ends paired at random (a configuration
+    /// model): its neighbours can be computed, so it needs no memory of the simulator.
+    Configuration,
     /// Like a social network, after LDBC's generator: degrees with a bounded tail, mostly local edges.
     Social,
+}
+
+/// Where the simulator has the graph's offsets and neighbours. The program's addresses are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphStorage {
+    /// In its memory, as long as the graph fits `host_memory` and has less than 2^32 stored edges; otherwise, in
+    /// layout `csr`, as with `streaming`.
+    #[default]
+    Auto,
+    /// In its memory.
+    Memory,
+    /// Nowhere: they are computed when the program reads them. The graph is of the kind `configuration` (also
+    /// where `kronecker` is set), for layout `csr`; its edges come from a file while it is built.
+    Streaming,
 }
 
 /// Settings of a graph.
@@ -32,6 +50,9 @@ pub struct GraphSpec {
     /// Which generator.
     #[schemars(extend("x-unit" = "choice"))]
     pub kind: GraphKind,
+    /// Where the simulator has the graph: stored, or computed when it is read.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub storage: GraphStorage,
     /// Vertices; 0 takes as many as the footprint holds. Between powers of two, the labels of the next larger
     /// graph are folded evenly onto this many.
     #[schemars(range(max = MAX_VERTICES), extend("x-unit" = "count"))]
@@ -56,6 +77,7 @@ impl Default for GraphSpec {
         GraphSpec {
             input: String::new(),
             kind: GraphKind::default(),
+            storage: GraphStorage::default(),
             vertices: 0,
             edge_factor: 16,
             a: 0.57,
@@ -150,6 +172,10 @@ pub fn for_each_edge(spec: &GraphSpec, vertices: u64, seed: u64, mut edge: impl 
         // Settings are checked before anything is built: the file has been read.
         let edges = super::input::load(&spec.input).unwrap_or_default();
         return edges.edges.iter().for_each(|(u, v)| edge(*u, *v));
+    }
+    if spec.kind == GraphKind::Configuration {
+        let graph = super::ConfigurationGraph::new(spec, vertices, seed);
+        return graph.for_each_edge(edge);
     }
     if spec.kind == GraphKind::Social {
         return super::social::for_each_edge(spec, vertices, seed, edge);

@@ -79,7 +79,11 @@ impl EdgeNodes {
         mut object: impl FnMut(u32, &mut Heap, &mut AddressSpace),
     ) -> EdgeNodes {
         let base = space.heap_end().0 / UNIT * UNIT;
-        let mut lists = EdgeNodes { starts: graph.offsets.clone(), nodes: vec![0; graph.neighbours.len()], base };
+        let mut lists = EdgeNodes {
+            starts: (0..graph.vertices() as u32).map(|u| graph.offset(u) as u32).collect(),
+            nodes: vec![0; graph.edges() as usize],
+            base,
+        };
         let mut buckets = vec![(0u64, 0u8); graph.vertices() as usize];
         for (sequence, vertex, degree) in Graph::placed_when(graph_spec, graph.vertices(), seed, |_| true) {
             if degree == 0 {
@@ -161,7 +165,7 @@ mod tests {
         let (graph, linked) = build(true);
         let (_, vectors) = build(false);
         // 64 bytes for the list node, 32 for the map's, 32 for half of the shared property, and the buckets.
-        let each = linked.footprint as f64 / graph.neighbours.len() as f64;
+        let each = linked.footprint as f64 / graph.edges() as f64;
         assert!((128.0..170.0).contains(&each), "{each:.0} bytes an edge");
         assert!(linked.footprint > 2 * vectors.footprint);
         // Neighbours in a vector are next to each other; in a list other edges were allocated between them.

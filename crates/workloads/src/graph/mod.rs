@@ -1,5 +1,6 @@
 //! Graphs: generated or read from files, as compressed sparse rows and in the property-graph layout.
 
+mod configuration;
 mod csr;
 pub mod input;
 mod kronecker;
@@ -10,10 +11,11 @@ mod settings;
 mod social;
 mod view;
 
-pub use csr::{Graph, sim_host_bytes};
-pub use kronecker::{GraphKind, GraphSpec, MAX_VERTICES, for_each_edge};
+pub use configuration::ConfigurationGraph;
+pub use csr::{Edge, EdgesOf, Graph, sim_host_bytes};
+pub use kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};
 pub(crate) use settings::{GraphNeeds, graph_settings};
-pub(crate) use view::{Objects, Rows, View};
+pub(crate) use view::{Objects, Rows, Starts, View};

@@ -1,13 +1,14 @@
 //! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds
 //! it.
 
+use super::configuration::ConfigurationGraph;
 use super::csr::{Graph, sim_host_bytes};
-use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
+use super::kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES};
 use super::linked::{EdgeNodes, SIM_HOST_BYTES_PER_EDGE};
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
-use crate::layout::{AddressSpace, Array, MMAP_HEADER};
-use ambulator_base::{FRAME_BYTES, Invalid, VirtAddr, VmEvent};
+use crate::layout::{AddressSpace, Array};
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub enum GraphLayout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EdgeList {
-    /// In an array, freed before the region of interest begins: it needs memory together with the graph.
+    /// In an array, freed before the region of interest begins: it needs memory together with the graph. (The
+    /// edges of a graph that is computed instead of stored come from a file.)
     #[default]
     Memory,
     /// Read twice from a file: only the graph needs memory.
@@ -72,16 +74,16 @@ impl GraphChoice<'_> {
         if !problems.is_empty() {
             return problems;
         }
+        problems.extend(self.wrong_storage(at));
+        if !problems.is_empty() {
+            return problems;
+        }
+        let streams = self.streams();
         let vertices = self.vertices();
         let edge_factor = self.edge_factor();
-        // Stored edges are counted in 32 bits.
-        let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
-        let most = match self.layout {
-            // The addresses of list nodes are 32-bit.
-            GraphLayout::Linked => most.min(EdgeNodes::most_edges() / (2 * u64::from(edge_factor))),
-            _ => most,
-        };
-        let fits = most.min(self.host_memory / self.sim_host_bytes(1));
+        let most = if streams { MAX_VERTICES } else { self.most_stored() };
+        let per_vertex = if streams { self.streaming_host_bytes(1 << 20) >> 20 } else { self.sim_host_bytes(1) };
+        let fits = most.min(self.host_memory / per_vertex.max(1));
         if vertices < 16 {
             problems.push(
                 Invalid::new(
@@ -95,11 +97,15 @@ impl GraphChoice<'_> {
                 .and(format!("{at}.graph.edge_factor")),
             );
         } else if vertices > most {
+            let limit = if streams {
+                format!("is {edge_factor}: the graph has {vertices} vertices, and vertices are numbered below 2^31")
+            } else {
+                format!("is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges")
+            };
             let message = format!(
-                "is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges; set at most \
-                 {most} vertices, a footprint of {}{}",
+                "{limit}; set at most {most} vertices, a footprint of {}{}",
                 size(self.footprint_of(most)),
-                self.other_layout()
+                self.alternative(at)
             );
             problems.push(
                 Invalid::new(format!("{at}.graph.edge_factor"), message)
@@ -111,9 +117,9 @@ impl GraphChoice<'_> {
                 "is {}, and a graph of {vertices} vertices takes {} of the simulator's memory: raise it, or set \
                  at most {fits} vertices, a footprint of {}{}",
                 size(self.host_memory),
-                size(self.sim_host_bytes(vertices)),
+                size(if streams { self.streaming_host_bytes(vertices) } else { self.sim_host_bytes(vertices) }),
                 size(self.footprint_of(fits)),
-                self.other_layout()
+                self.alternative(at)
             );
             problems.push(
                 Invalid::new(format!("{at}.host_memory"), message)
@@ -121,15 +127,103 @@ impl GraphChoice<'_> {
                     .and(format!("{at}.graph.vertices")),
             );
         }
+        if problems.is_empty() && self.is_configuration() {
+            /// Sums of degrees are 32-bit.
+            const MOST: f64 = (1u64 << 31) as f64;
+            let block = ConfigurationGraph::most_edges_of_a_block(self.graph, vertices);
+            if block >= MOST {
+                problems.push(
+                    Invalid::new(
+                        format!("{at}.graph.a"),
+                        format!(
+                            "is {}, `{at}.graph.b` {} and `{at}.graph.c` {}: the greatest hub of {vertices} vertices \
+                             has some {block:.1e} edges, and at most 2^31 can be computed; set them nearer to each \
+                             other (Graph500 has 0.57, 0.19, 0.19), or a smaller footprint",
+                            self.graph.a, self.graph.b, self.graph.c
+                        ),
+                    )
+                    .and(format!("{at}.graph.b"))
+                    .and(format!("{at}.graph.c"))
+                    .and(format!("{at}.graph.edge_factor"))
+                    .and(format!("{at}.footprint")),
+                );
+            }
+        }
         problems
     }
 
-    /// An alternative to too large a graph, if there is one.
-    fn other_layout(&self) -> &'static str {
+    /// Why the graph cannot be computed although the settings say so.
+    fn wrong_storage(&self, at: &str) -> Option<Invalid> {
+        let generated = self.graph.input.is_empty();
+        let (key, value) = match (self.graph.storage, self.graph.kind) {
+            (GraphStorage::Streaming, _) => ("storage", "streaming"),
+            (_, GraphKind::Configuration) if generated => ("kind", "configuration"),
+            _ => return None,
+        };
+        let reason = if !generated {
+            format!("and `{at}.graph.input` names a file: its graph must be stored; set \"memory\" or \"auto\"")
+        } else if self.graph.kind == GraphKind::Social {
+            format!("and `{at}.graph.kind` is \"social\", which must be stored; set `{at}.graph.kind` to \"kronecker\"")
+        } else if self.layout != GraphLayout::Csr {
+            format!("and only compressed rows can be computed; set `{at}.layout` to \"csr\"")
+        } else if key == "storage" && !self.needs.can_stream {
+            "and this program needs its neighbours sorted, which must be stored; set \"memory\" or \"auto\"".into()
+        } else {
+            return None;
+        };
+        Some(Invalid::new(format!("{at}.graph.{key}"), format!("is \"{value}\", {reason}")))
+    }
+
+    /// The most vertices of a stored graph.
+    fn most_stored(&self) -> u64 {
+        let edge_factor = u64::from(self.edge_factor()).max(1);
+        // Stored edges are counted in 32 bits.
+        let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * edge_factor));
         match self.layout {
-            GraphLayout::Csr => " (the layout `property` has some ten times the footprint for the same graph)",
-            GraphLayout::Property | GraphLayout::Linked => "",
+            // The addresses of list nodes are 32-bit.
+            GraphLayout::Linked => most.min(EdgeNodes::most_edges() / (2 * edge_factor)),
+            _ => most,
         }
+    }
+
+    /// Whether the graph is computed instead of stored.
+    fn streams(&self) -> bool {
+        let possible = self.needs.can_stream
+            && self.layout == GraphLayout::Csr
+            && self.graph.input.is_empty()
+            && self.graph.kind != GraphKind::Social;
+        match self.graph.storage {
+            GraphStorage::Memory => false,
+            GraphStorage::Streaming => possible,
+            GraphStorage::Auto => {
+                let vertices = self.wanted_vertices();
+                possible
+                    && (vertices > self.most_stored() || vertices > self.host_memory / self.sim_host_bytes(1).max(1))
+            }
+        }
+    }
+
+    /// Whether the graph is a [`ConfigurationGraph`], computed or stored.
+    fn is_configuration(&self) -> bool {
+        self.streams() || self.graph.input.is_empty() && self.graph.kind == GraphKind::Configuration
+    }
+
+    /// An alternative to too large a graph, if there is one.
+    fn alternative(&self, at: &str) -> String {
+        let streamable =
+            GraphChoice { graph: &GraphSpec { storage: GraphStorage::Streaming, ..self.graph.clone() }, ..*self };
+        match self.layout {
+            GraphLayout::Csr if !self.streams() && streamable.streams() => {
+                format!(", or `{at}.graph.storage` to \"streaming\" (neighbours are computed instead of stored)")
+            }
+            GraphLayout::Csr => " (the layout `property` has some ten times the footprint for the same graph)".into(),
+            GraphLayout::Property | GraphLayout::Linked => String::new(),
+        }
+    }
+
+    /// Bytes of the simulator's memory for a graph that is computed, and its program.
+    fn streaming_host_bytes(&self, vertices: u64) -> u64 {
+        ConfigurationGraph::sim_host_bytes(vertices) + vertices * self.needs.streaming_host_bytes
     }
 
     /// Undirected edges for each vertex, rounded up, with a margin for generators that only meet it on
@@ -139,7 +233,7 @@ impl GraphChoice<'_> {
             return (edges.edges.len() as u64).div_ceil(edges.vertices.max(1)) as u32;
         }
         match self.graph.kind {
-            GraphKind::Kronecker => self.graph.edge_factor,
+            GraphKind::Kronecker | GraphKind::Configuration => self.graph.edge_factor,
             GraphKind::Social => self.graph.edge_factor + self.graph.edge_factor.div_ceil(8),
         }
     }
@@ -158,6 +252,13 @@ impl GraphChoice<'_> {
 
     /// Vertices of the graph: as set, or as many as the footprint holds.
     pub fn vertices(&self) -> u64 {
+        let wanted = self.wanted_vertices();
+        // The blocks of a computed graph are whole unless a number is set.
+        let whole = self.graph.vertices == 0 && wanted <= MAX_VERTICES && self.is_configuration();
+        if whole { ConfigurationGraph::whole(wanted) } else { wanted }
+    }
+
+    fn wanted_vertices(&self) -> u64 {
         if !self.graph.input.is_empty() {
             return super::input::load(&self.graph.input).map_or(0, |edges| edges.vertices);
         }
@@ -196,8 +297,7 @@ impl GraphChoice<'_> {
 
     /// Generates the graph and builds it in `space`, in the program's order.
     pub fn build(&self, space: &mut AddressSpace) -> (Arc<Graph>, Placed) {
-        let vertices = self.vertices();
-        let graph = Graph::shared(self.graph, vertices, self.seed);
+        let graph = Graph::shared(self.graph, self.vertices(), self.seed, self.streams());
         let placed = match self.layout {
             GraphLayout::Csr => self.build_csr(&graph, space),
             GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, space)),
@@ -217,16 +317,12 @@ impl GraphChoice<'_> {
     /// sums; then the neighbours in the order in which the edges scatter them.
     fn build_csr(&self, graph: &Graph, space: &mut AddressSpace) -> Placed {
         let (vertices, edges) = (graph.vertices(), graph.edges());
-        let list = (self.edge_list == EdgeList::Memory).then(|| space.filled_array(LISTED_EDGE_BYTES, edges / 2));
+        let listed = self.edge_list == EdgeList::Memory && !self.streams();
+        let list = listed.then(|| space.filled_array(LISTED_EDGE_BYTES, edges / 2));
         let degrees = space.filled_array(ID_BYTES, vertices);
         let offsets = space.filled_array(OFFSET_BYTES, vertices + 1);
         let neighbours = space.allocate_array(ID_BYTES, edges);
-        let (start, end) = (neighbours.base - MMAP_HEADER, neighbours.base + neighbours.bytes());
-        for &page in &graph.first_touches {
-            let at = start + u64::from(page) * FRAME_BYTES;
-            let len = FRAME_BYTES.min(end - at);
-            space.push(VmEvent::Touch { start: VirtAddr(at), len, write: true });
-        }
+        graph.touch_neighbours(&neighbours, space);
         space.free_array(&degrees);
         if let Some(list) = &list {
             space.free_array(list);

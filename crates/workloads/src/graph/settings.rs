@@ -8,6 +8,10 @@ pub(crate) struct GraphNeeds {
     pub property_arrays: u64,
     /// Of the simulator's memory, while it runs.
     pub sim_host_bytes: u64,
+    /// The same beside a graph that is computed instead of stored.
+    pub streaming_host_bytes: u64,
+    /// Whether the program can run on such a graph.
+    pub can_stream: bool,
 }
 
 /// Settings of a graph program: those of the graph and its own, with defaults.
@@ -39,7 +43,8 @@ macro_rules! graph_settings {
             /// Where the edges are while layout `csr` is built.
             #[schemars(extend("x-unit" = "choice"))]
             pub edge_list: $crate::graph::EdgeList,
-            /// Memory of the simulator that the graph may take; a larger graph is rejected.
+            /// Memory of the simulator that the graph may take. A larger one is computed instead of stored where
+            /// that is possible (see `graph.storage`), and rejected otherwise.
             #[schemars(range(max = *$crate::benchmarks::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
             pub host_memory: u64,
             $($(#[$own])* $vis $field: $Type,)*

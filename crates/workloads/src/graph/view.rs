@@ -5,7 +5,7 @@
 //! again. In compressed sparse rows the number indexes offsets, neighbours and one array for each property.
 //! Sites are code addresses: a step with two loads uses the site and the one four bytes later.
 
-use super::{PropertyGraph, vertex_field};
+use super::{Graph, PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
 use ambulator_base::prefetch_sim_host;
@@ -63,10 +63,33 @@ const OFFSETS: [u64; FIELDS] =
 /// Byte of an edge object that holds its weight.
 const WEIGHT: u64 = 8;
 
+/// Offsets of a graph; the one asked for last is kept, as it may be computed.
+pub(crate) struct Starts<'g> {
+    graph: &'g Graph,
+    last: Cell<(u32, u64)>,
+}
+
+impl Starts<'_> {
+    pub fn new(graph: &Graph) -> Starts<'_> {
+        Starts { graph, last: Cell::new((0, 0)) }
+    }
+
+    #[inline(always)]
+    fn of(&self, u: u32) -> u64 {
+        let (known, offset) = self.last.get();
+        if known == u {
+            return offset;
+        }
+        let offset = self.graph.offset(u);
+        self.last.set((u, offset));
+        offset
+    }
+}
+
 /// Compressed sparse rows.
 pub(crate) struct Rows<'g> {
-    /// First neighbour of each vertex in `neighbours`.
-    pub starts: &'g [u32],
+    /// Where each vertex's neighbours begin.
+    pub starts: Starts<'g>,
     pub offsets: Array,
     pub neighbours: Array,
     pub weights: Option<Array>,
@@ -91,13 +114,13 @@ impl View for Rows<'_> {
 
     #[inline(always)]
     fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
-        on.load(site, self.neighbours.at(u64::from(self.starts[at.u as usize]) + k), 4, edges)
+        on.load(site, self.neighbours.at(self.starts.of(at.u) + k), 4, edges)
     }
 
     #[inline(always)]
     fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
         match &self.weights {
-            Some(weights) => on.load(site, weights.at(u64::from(self.starts[at.u as usize]) + k), 4, edges),
+            Some(weights) => on.load(site, weights.at(self.starts.of(at.u) + k), 4, edges),
             None => Value::NONE,
         }
     }

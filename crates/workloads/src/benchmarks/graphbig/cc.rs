@@ -17,6 +17,58 @@ use ambulator_base::prefetch_sim_host;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cc;
 
+/// The components found: one flood after another, each from its smallest vertex. A vertex takes 4 bytes and two
+/// bits, and only when it has been reached.
+#[derive(Debug)]
+pub struct Components {
+    /// Vertices in the order in which they were reached.
+    reached: Vec<u32>,
+    /// A bit for each of them: a flood begins with it.
+    begins: Vec<u64>,
+    /// A bit for each vertex that has been reached.
+    visited: Vec<u64>,
+}
+
+impl Components {
+    fn new(vertices: u64) -> Components {
+        let bits = || vec![0; vertices.div_ceil(64) as usize];
+        Components { reached: Vec::with_capacity(vertices as usize), begins: bits(), visited: bits() }
+    }
+
+    #[inline(always)]
+    fn has(&self, u: u32) -> bool {
+        self.visited[u as usize / 64] >> (u % 64) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn reach(&mut self, u: u32) {
+        self.visited[u as usize / 64] |= 1 << (u % 64);
+        self.reached.push(u);
+    }
+
+    /// Starts a flood; returns its first place.
+    fn begin(&mut self, root: u32) -> usize {
+        let place = self.reached.len();
+        self.begins[place / 64] |= 1 << (place % 64);
+        self.reach(root);
+        place
+    }
+
+    /// The component of each vertex, by its smallest vertex.
+    #[cfg(test)]
+    pub fn labels(&self) -> Vec<u32> {
+        let mut labels = vec![u32::MAX; self.reached.len()];
+        let mut root = 0;
+        for (place, &u) in self.reached.iter().enumerate() {
+            if self.begins[place / 64] >> (place % 64) & 1 != 0 {
+                root = u;
+            }
+            labels[u as usize] = root;
+        }
+        labels
+    }
+}
+
 const VISITED: usize = 0;
 const LABEL: usize = 1;
 
@@ -29,7 +81,7 @@ impl Algorithm for Cc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 8;
-    const SIM_HOST_BYTES: u64 = 8;
+    const SIM_HOST_BYTES: u64 = 5;
     const DENSITIES: &[Density] = &[
         Density {
             compiled_program: "cc csr EDGES",
@@ -50,14 +102,12 @@ impl Algorithm for Cc {
             compiled: Counts { instructions: 7.601, loads: 3.152, stores: 0.073, branches: 2.135 },
         },
     ];
-    /// The component of each vertex, by its smallest vertex.
-    type Output = Vec<u32>;
+    type Output = Components;
 
-    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u32> {
+    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Components {
         let n = graph.vertices();
         let queue = on.filled_array(8, n);
-        let mut labels = vec![u32::MAX; n as usize];
-        let mut queued = Vec::with_capacity(n as usize);
+        let mut found = Components::new(n);
         on.begin_region();
         for root in 0..n as u32 {
             let next_root = |on: &mut Execution| {
@@ -66,66 +116,63 @@ impl Algorithm for Cc {
             };
             let at = view.vertex(on, site(0), root, Value::NONE);
             if !view.present(on, site(20), site(21), at) {
-                labels[root as usize] = root;
+                found.begin(root);
                 next_root(on);
                 continue;
             }
             let visited = view.get(on, site(1), at, VISITED);
-            on.branch(site(2), site(21), labels[root as usize] != u32::MAX, visited);
-            if labels[root as usize] != u32::MAX {
+            on.branch(site(2), site(21), found.has(root), visited);
+            if found.has(root) {
                 next_root(on);
                 continue;
             }
-            labels[root as usize] = root;
             on.work(3);
             view.set(on, site(3), at, VISITED);
             view.set(on, site(4), at, LABEL);
-            queued.clear();
             on.store(site(5), queue.at(0), 8, Value::NONE);
-            queued.push(root);
+            let first = found.begin(root);
             // Level by level, each divided among the threads.
-            let mut head = 0;
-            while head < queued.len() {
-                let level = head..queued.len();
+            let mut head = first;
+            while head < found.reached.len() {
+                let level = head..found.reached.len();
                 head = level.end;
                 parallel(on, how.threads, level.len() as u64, |on, i| {
                     let place = level.start + i as usize;
-                    let u = queued[place];
+                    let u = found.reached[place];
                     on.work(1);
-                    let number = on.load(site(6), queue.at(place as u64), 8, Value::NONE);
+                    let number = on.load(site(6), queue.at((place - first) as u64), 8, Value::NONE);
                     let at = view.vertex(on, site(7), u, number);
                     let edges = view.edges(on, site(8), at);
                     on.work(1);
                     on.branch(site(17), site(18), graph.degree(u) == 0, edges);
                     on.work(1);
-                    let last = graph.neighbours_of(u).len().wrapping_sub(1);
-                    for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
-                        graph.look_ahead(u, k as u64, |soon| {
+                    for edge in graph.edges_of(u) {
+                        let (k, v) = (edge.k, edge.to);
+                        if let Some(soon) = edge.soon {
                             view.prefetch_sim_host(soon);
-                            prefetch_sim_host(&labels[soon as usize]);
-                        });
-                        let target = view.target(on, site(9), at, k as u64, edges);
+                            prefetch_sim_host(&found.visited[soon as usize / 64]);
+                        }
+                        let target = view.target(on, site(9), at, k, edges);
                         let to = view.vertex(on, site(10), v, target);
                         let visited = view.get(on, site(11), to, VISITED);
-                        let found = labels[v as usize] == u32::MAX;
-                        on.branch(site(12), site(16), !found, visited);
-                        if found {
-                            labels[v as usize] = root;
+                        let new = !found.has(v);
+                        on.branch(site(12), site(16), !new, visited);
+                        if new {
                             view.set(on, site(13), to, VISITED);
                             view.set(on, site(14), to, LABEL);
-                            on.store(site(15), queue.at(queued.len() as u64), 8, Value::NONE);
-                            queued.push(v);
+                            on.store(site(15), queue.at((found.reached.len() - first) as u64), 8, Value::NONE);
+                            found.reach(v);
                             on.work(1);
                         }
-                        view.next_edge(on, site(16), site(9), k < last, edges);
+                        view.next_edge(on, site(16), site(9), !edge.last, edges);
                     }
                     on.work(1);
-                    on.branch(site(18), site(19), place + 1 == queued.len(), Value::NONE);
+                    on.branch(site(18), site(19), place + 1 == found.reached.len(), Value::NONE);
                 });
             }
             next_root(on);
         }
-        labels
+        found
     }
 }
 
@@ -137,7 +184,8 @@ mod tests {
 
     #[test]
     fn components_are_those_of_a_union_find() {
-        on_small_graphs::<Cc>(|graph, labels, batches| {
+        on_small_graphs::<Cc>(|graph, components, batches| {
+            let labels = components.labels();
             let mut sets = UnionFind::<u32>::new(labels.len());
             for u in 0..labels.len() as u32 {
                 graph.neighbours_of(u).iter().for_each(|v| {

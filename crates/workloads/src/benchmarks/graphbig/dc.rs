@@ -27,12 +27,12 @@ impl Algorithm for Dc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 0;
-    const SIM_HOST_BYTES: u64 = 8;
-    /// In-degree and out-degree of each vertex.
-    type Output = Vec<(u32, u32)>;
+    const SIM_HOST_BYTES: u64 = 4;
+    /// In-degree of each vertex; the out-degree is in the graph.
+    type Output = Vec<u32>;
 
-    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<(u32, u32)> {
-        let mut degrees = vec![(0, 0); graph.vertices() as usize];
+    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u32> {
+        let mut degrees = vec![0; graph.vertices() as usize];
         on.begin_region();
         parallel(on, how.threads, graph.vertices(), |on, u| {
             let at = view.vertex(on, site(0), u as u32, Value::NONE);
@@ -40,20 +40,19 @@ impl Algorithm for Dc {
             on.work(4);
             view.set(on, site(2), at, OUT);
             on.work(2);
-            degrees[u as usize].1 = graph.degree(u as u32);
-            let last = graph.neighbours_of(u as u32).len().wrapping_sub(1);
-            for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
-                graph.look_ahead(u as u32, k as u64, |soon| {
+            for edge in graph.edges_of(u as u32) {
+                let (k, v) = (edge.k, edge.to);
+                if let Some(soon) = edge.soon {
                     view.prefetch_sim_host(soon);
                     prefetch_sim_host(&degrees[soon as usize]);
-                });
-                let target = view.target(on, site(3), at, k as u64, edges);
+                }
+                let target = view.target(on, site(3), at, k, edges);
                 let to = view.vertex(on, site(4), v, target);
                 on.work(1);
                 view.add(on, site(5), to, IN);
                 on.work(1);
-                on.branch(site(6), site(3), k < last, edges);
-                degrees[v as usize].0 += 1;
+                on.branch(site(6), site(3), !edge.last, edges);
+                degrees[v as usize] += 1;
             }
             on.work(3);
         });
@@ -69,11 +68,11 @@ mod tests {
     #[test]
     fn degrees_are_right_and_every_edge_is_an_update() {
         on_small_graphs::<Dc>(|graph, degrees, batches| {
-            let mut entering = vec![0; degrees.len()];
-            graph.neighbours.iter().for_each(|v| entering[*v as usize] += 1);
-            for u in 0..degrees.len() {
-                assert_eq!(degrees[u], (entering[u], graph.degree(u as u32)));
-            }
+            let mut entering = vec![0u32; degrees.len()];
+            (0..degrees.len() as u32).flat_map(|u| graph.edges_of(u)).for_each(|e| entering[e.to as usize] += 1);
+            assert_eq!(degrees, entering);
+            // Undirected: as many come in as go out.
+            assert!((0..degrees.len()).all(|u| degrees[u] == graph.degree(u as u32)));
             let edges = graph.edges();
             assert!((3 * edges..5 * edges + 5 * graph.vertices()).contains(&accesses(batches)));
         });

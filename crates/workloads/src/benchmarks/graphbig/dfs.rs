@@ -67,8 +67,9 @@ impl Algorithm for Dfs {
                 let edges = view.edges(on, site(8), at);
                 view.set(on, site(10), at, ORDER);
                 on.work(2);
-                for (k, &v) in graph.neighbours_of(u).iter().enumerate().rev() {
-                    let target = view.target(on, site(11), at, k as u64, edges);
+                for k in (0..u64::from(graph.degree(u))).rev() {
+                    let v = graph.neighbour(u, k);
+                    let target = view.target(on, site(11), at, k, edges);
                     on.work(1);
                     let to = view.vertex(on, site(12), v, target);
                     let seen = view.get(on, site(13), to, ORDER);

@@ -58,13 +58,13 @@ impl Algorithm for Gc {
                 on.work(2);
                 let own = view.get(on, site(4), at, NUMBER);
                 let mut greatest = true;
-                let last = graph.neighbours_of(u).len().wrapping_sub(1);
-                for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
-                    graph.look_ahead(u, k as u64, |soon| {
+                for edge in graph.edges_of(u) {
+                    let (k, v) = (edge.k, edge.to);
+                    if let Some(soon) = edge.soon {
                         view.prefetch_sim_host(soon);
                         prefetch_sim_host(&colours[soon as usize]);
-                    });
-                    let target = view.target(on, site(5), at, k as u64, edges);
+                    }
+                    let target = view.target(on, site(5), at, k, edges);
                     let to = view.vertex(on, site(6), v, target);
                     let colour = view.get(on, site(7), to, COLOUR);
                     on.work(1);
@@ -80,7 +80,7 @@ impl Algorithm for Gc {
                             break;
                         }
                     }
-                    view.next_edge(on, site(15), site(5), k < last, edges);
+                    view.next_edge(on, site(15), site(5), !edge.last, edges);
                 }
                 if greatest {
                     view.set(on, site(17), at, COLOUR);

@@ -25,7 +25,9 @@ pub use tc::Tc;
 
 use super::execution::{Execution, Program, ProgramSource};
 use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
-use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
+use crate::graph::{
+    Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings,
+};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
 use std::fmt::Debug;
@@ -42,6 +44,8 @@ pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static
     const ARRAYS: u64;
     /// Bytes of the simulator's memory for each vertex while it runs.
     const SIM_HOST_BYTES: u64;
+    /// The same beside a graph that is computed instead of stored.
+    const STREAMING_HOST_BYTES: u64 = Self::SIM_HOST_BYTES;
     /// Edges have weights.
     const WEIGHTS: bool = false;
     /// Neighbours lie in ascending order.
@@ -87,6 +91,8 @@ impl<A: Algorithm> GraphBigSpec<A> {
             csr_arrays: 8 * A::FIELDS as u64 + A::ARRAYS + weights,
             property_arrays: A::ARRAYS,
             sim_host_bytes: A::SIM_HOST_BYTES + copy,
+            streaming_host_bytes: A::STREAMING_HOST_BYTES,
+            can_stream: !A::SORTED,
         })
     }
 
@@ -151,7 +157,7 @@ impl<A: Algorithm> GraphProgram<A> {
         match place {
             Place::Property(property) => A::run(&graph, &Objects::new(property), &how, on),
             Place::Rows { offsets, neighbours, weights, fields } => {
-                A::run(&graph, &Rows { starts: &graph.offsets, offsets, neighbours, weights, fields }, &how, on)
+                A::run(&graph, &Rows { starts: Starts::new(&graph), offsets, neighbours, weights, fields }, &how, on)
             }
         }
     }
@@ -212,23 +218,32 @@ fn roots(graph: &Graph, seed: u64) -> impl Iterator<Item = u32> + '_ {
 mod tests {
     use super::*;
     use crate::benchmarks::execution::trace_of;
-    use crate::graph::{GraphLayout, GraphSpec};
+    use crate::graph::{GraphLayout, GraphSpec, GraphStorage};
     use ambulator_base::{Batch, RecordKind};
 
-    /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are
-    /// the same.
+    /// Runs an algorithm on small graphs in all layouts and on computed ones, with one thread and with three; the
+    /// results are the same.
     pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
-        for layout in [GraphLayout::Property, GraphLayout::Linked, GraphLayout::Csr] {
+        use GraphStorage::{Memory, Streaming};
+        let all = [
+            (GraphLayout::Property, Memory),
+            (GraphLayout::Linked, Memory),
+            (GraphLayout::Csr, Memory),
+            (GraphLayout::Csr, Streaming),
+        ];
+        for (layout, storage) in all.into_iter().filter(|(_, storage)| !A::SORTED || *storage == Memory) {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
                 for threads in [1, 3] {
-                    let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
+                    let graph = GraphSpec { vertices, edge_factor, storage, ..GraphSpec::default() };
                     let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
                     assert_eq!(spec.invalid("program"), vec![]);
                     let mut space = AddressSpace::new();
                     let program = spec.build(&mut space);
                     let graph = Arc::clone(&program.graph);
+                    assert_eq!(graph.is_computed(), storage == Streaming);
                     let (output, batches) = trace_of(space, |on| program.compute(on));
-                    check(&graph, output, &batches);
+                    let stored = if A::SORTED { graph.sorted() } else { graph.stored() };
+                    check(&stored, output, &batches);
                 }
             }
         }

@@ -8,8 +8,8 @@ use super::site;
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
 
-/// An entry: distance and vertex. The least comes first.
-pub(super) type Entry = (u64, u32);
+/// An entry: distance and vertex. The least comes first. (The program's has 8 bytes each.)
+pub(super) type Entry = (u32, u32);
 
 /// 8-byte words of the function's stack frame and of its caller's.
 pub(super) mod word {

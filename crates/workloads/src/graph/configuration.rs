@@ -1,0 +1,454 @@
+//! A graph whose neighbours are computed, not stored: the degrees of a Kronecker graph, ends paired at random.
+//!
+//! It is a configuration model (Bollobás 1980; Molloy and Reed 1995). Every vertex has as many stubs as edges;
+//! a random matching of all stubs makes the edges. A stub here is a stored edge, that is a place in the
+//! neighbour array of compressed sparse rows. The matching is an involution without fixed points that three
+//! rounds of hashing compute, so each edge is stored at both of its ends and the graph is undirected. The
+//! neighbour at a place is the vertex to which the place's partner belongs.
+//!
+//! The degrees are those of the stochastic Kronecker graph with the same settings. There a vertex whose label
+//! has `j` ones among its `s` bits has a Poisson number of edges, with a mean that only depends on `j`. The
+//! upper bits of a label name a block of some thousand vertices, the lower ones a place in it. Blocks whose
+//! upper bits have as many ones share a few rows of drawn degrees and differ by a random rotation. So an offset
+//! is a block's first edge plus a difference of two prefix sums, and the tables take some 10 bytes for each
+//! block of 1024 to 2048 vertices: 5 MiB for half a billion vertices.
+//!
+//! Why this is close to a Kronecker graph: with Graph500's parameters the probability of an edge is nearly the
+//! product of a share of each end (0.57 beside 0.76 * 0.76 at each level), and the two models are alike in
+//! degrees, clustering and eigenvalues (Pinar, Seshadhri and Kolda, SDM 2012). The example `graph_distance`
+//! measures it.
+
+use super::kronecker::GraphSpec;
+use crate::permutation::Permutation;
+use ambulator_base::{Random, mix64, mul_high};
+
+/// Vertices of a block are from this many on, to less than twice as many.
+const BLOCK_VERTICES: u64 = 1 << 10;
+/// Rows of degrees for each number of ones in a block's label.
+const VARIANTS: u64 = 4;
+/// Bits of a packed [`Block`].
+const ROW_BITS: u32 = 7;
+const ROTATION_BITS: u32 = 11;
+
+/// First stored edge, row and rotation of a block, packed: 46, 7 and 11 bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Block(u64);
+
+impl Block {
+    fn new(first: u64, row: u64, rotation: u64) -> Block {
+        debug_assert!(first < 1 << (64 - ROW_BITS - ROTATION_BITS) && row < 1 << ROW_BITS);
+        Block(first << (ROW_BITS + ROTATION_BITS) | row << ROTATION_BITS | rotation)
+    }
+
+    #[inline(always)]
+    fn first(self) -> u64 {
+        self.0 >> (ROW_BITS + ROTATION_BITS)
+    }
+
+    #[inline(always)]
+    fn row(self) -> usize {
+        (self.0 >> ROTATION_BITS) as usize & ((1 << ROW_BITS) - 1)
+    }
+
+    #[inline(always)]
+    fn rotation(self) -> usize {
+        self.0 as usize & ((1 << ROTATION_BITS) - 1)
+    }
+}
+
+/// Finds the interval of ascending bounds that holds a number: a table says where the search begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    factor: u64,
+    shift: u32,
+}
+
+impl Scale {
+    /// Maps `0..total` evenly to `0..cells`, a power of two up to 2^22.
+    fn new(cells: u64, total: u64) -> Scale {
+        let shift = 62 - cells.ilog2();
+        Scale { factor: (cells << shift) / total.max(1), shift }
+    }
+
+    #[inline(always)]
+    fn cell(self, at: u64) -> usize {
+        (at * self.factor >> self.shift) as usize
+    }
+
+    /// For each cell the first interval that reaches into it; interval `i` ends before `ends(i)`.
+    fn guide(self, cells: u64, intervals: usize, ends: impl Fn(usize) -> u64) -> Vec<u32> {
+        let mut guide = vec![0; cells as usize];
+        let (mut start, mut next) = (0, 0);
+        for i in 0..intervals {
+            let end = ends(i);
+            if end > start {
+                let last = self.cell(end - 1);
+                while next <= last {
+                    guide[next] = i as u32;
+                    next += 1;
+                }
+                start = end;
+            }
+        }
+        guide
+    }
+}
+
+/// The matching of all stored edges: each has one other as its partner.
+///
+/// A number is a column and a row of bits. Two reflections of the column by a hash of the row, with a change of
+/// the row by a hash of the column between them, are their own inverse; the row always changes, so nothing is
+/// its own partner.
+#[derive(Clone, Debug, PartialEq)]
+struct Matching {
+    bits: u32,
+    columns: u64,
+    keys: [u64; 4],
+}
+
+impl Matching {
+    /// A matching of the most numbers up to `total` that it can match.
+    fn new(total: u64, seed: u64) -> Matching {
+        let bits = (total.max(4).ilog2() / 2).max(1);
+        let mut random = Random::for_purpose(seed, "configuration matching");
+        let mut keys = [0; 4].map(|_| random.next_u64());
+        (keys[1], keys[3]) = (keys[1] | 1, keys[3] | 1);
+        Matching { bits, columns: total >> bits, keys }
+    }
+
+    /// Numbers matched.
+    fn len(&self) -> u64 {
+        self.columns << self.bits
+    }
+
+    /// 32 hashed bits.
+    #[inline(always)]
+    fn hash(&self, x: u64, which: usize) -> u64 {
+        let mixed = (x ^ self.keys[which]).wrapping_mul(self.keys[which + 1]);
+        (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
+    }
+
+    #[inline(always)]
+    fn reflect(&self, column: u64, row: u64) -> u64 {
+        let around = self.hash(row, 0) * self.columns >> 32;
+        if around >= column { around - column } else { around + self.columns - column }
+    }
+
+    #[inline(always)]
+    fn partner(&self, at: u64) -> u64 {
+        let mask = (1 << self.bits) - 1;
+        let (column, row) = (at >> self.bits, at & mask);
+        let column = self.reflect(column, row);
+        let row = row ^ ((self.hash(column, 2) * mask >> 32) + 1);
+        self.reflect(column, row) << self.bits | row
+    }
+}
+
+/// A graph with the degrees of a Kronecker graph and ends paired at random, all computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfigurationGraph {
+    vertices: u64,
+    edges: u64,
+    /// Vertices of a block, which is also the number of places of a row.
+    width: u32,
+    /// The blocks, and one that begins where the last ends.
+    blocks: Vec<Block>,
+    block_scale: Scale,
+    block_guide: Vec<u32>,
+    /// For each row the sums of degrees before each place, and their total.
+    prefixes: Vec<u32>,
+    row_scales: Vec<Scale>,
+    row_guides: Vec<u32>,
+    row_cells: usize,
+    matching: Matching,
+}
+
+/// Blocks, and vertices of each, of a graph with at least `vertices` vertices.
+fn blocks_of(vertices: u64) -> (u64, u64) {
+    let blocks = 1 << vertices.ilog2().saturating_sub(BLOCK_VERTICES.ilog2());
+    (blocks, vertices.div_ceil(blocks))
+}
+
+/// Shares of an edge's first and second end that lie in the upper half of the labels, at each level.
+fn shares(spec: &GraphSpec) -> [f64; 2] {
+    [(spec.a + spec.b).min(1.0), (spec.a + spec.c).min(1.0)]
+}
+
+impl ConfigurationGraph {
+    /// The most vertices up to `vertices` that fill their blocks.
+    pub fn whole(vertices: u64) -> u64 {
+        if vertices < 2 * BLOCK_VERTICES {
+            return vertices;
+        }
+        let (blocks, _) = blocks_of(vertices);
+        vertices / blocks * blocks
+    }
+
+    /// Bytes of the simulator's memory that the tables take.
+    pub fn sim_host_bytes(vertices: u64) -> u64 {
+        let (blocks, width) = blocks_of(vertices.max(1));
+        let rows = u64::from(blocks.ilog2() + 1) * VARIANTS;
+        blocks * 12 + rows * (width * 4 + 2 * width.next_power_of_two() * 4)
+    }
+
+    /// The expected edges of the block with the most, and so at least those of any vertex: sums of degrees
+    /// within a block are 32-bit.
+    pub fn most_edges_of_a_block(spec: &GraphSpec, vertices: u64) -> f64 {
+        let (blocks, width) = blocks_of(vertices.max(1));
+        let edges = (blocks * width) as f64 * f64::from(spec.edge_factor);
+        shares(spec).map(|share| edges * share.max(1.0 - share).powi(blocks.ilog2() as i32)).iter().sum()
+    }
+
+    /// The graph with these settings. [`ConfigurationGraph::most_edges_of_a_block`] must be below 2^31.
+    pub fn new(spec: &GraphSpec, vertices: u64, seed: u64) -> ConfigurationGraph {
+        let (block_count, width) = blocks_of(vertices);
+        let levels = block_count.ilog2();
+        let mut random = Random::for_purpose(seed, "configuration degrees");
+        let row_count = u64::from(levels + 1) * VARIANTS;
+        let row_cells = 2 * width.next_power_of_two();
+        let mut prefixes = Vec::with_capacity((row_count * (width + 1)) as usize);
+        let (mut row_scales, mut row_guides) = (Vec::new(), Vec::new());
+        let all = block_count * width * u64::from(spec.edge_factor);
+        for row in 0..row_count {
+            let degrees = draw_row(spec, all as f64, levels, (row / VARIANTS) as u32, width, &mut random);
+            let mut sum = 0u32;
+            let start = prefixes.len();
+            prefixes.push(0);
+            for degree in degrees {
+                sum = sum.saturating_add(degree);
+                prefixes.push(sum);
+            }
+            let scale = Scale::new(row_cells, u64::from(sum));
+            row_guides.extend(scale.guide(row_cells, width as usize, |i| u64::from(prefixes[start + i + 1])));
+            row_scales.push(scale);
+        }
+        let mut blocks = Vec::with_capacity(block_count as usize + 1);
+        let mut first = 0;
+        let key = Random::for_purpose(seed, "configuration blocks").next_u64();
+        for label in block_labels(spec, block_count, vertices, width, seed) {
+            let mixed = mix64(label ^ key);
+            let row = u64::from(label.count_ones()) * VARIANTS + mixed % VARIANTS;
+            blocks.push(Block::new(first, row, mul_high(mixed, width)));
+            first += u64::from(prefixes[((row + 1) * (width + 1) - 1) as usize]);
+        }
+        blocks.push(Block::new(first, 0, 0));
+        let mut graph = ConfigurationGraph {
+            vertices,
+            edges: first,
+            width: width as u32,
+            blocks,
+            block_scale: Scale::new(2 * block_count, first),
+            block_guide: Vec::new(),
+            prefixes,
+            row_scales,
+            row_guides,
+            row_cells: row_cells as usize,
+            matching: Matching::new(first, seed),
+        };
+        graph.block_guide =
+            graph.block_scale.guide(2 * block_count, block_count as usize, |i| graph.blocks[i + 1].first());
+        // The vertices beyond the last one, and at most as many edges as cannot be matched, are cut off.
+        graph.matching = Matching::new(graph.offset(vertices), seed);
+        graph.edges = graph.matching.len();
+        graph
+    }
+
+    /// Vertices.
+    pub fn vertices(&self) -> u64 {
+        self.vertices
+    }
+
+    /// Stored edges.
+    pub fn edges(&self) -> u64 {
+        self.edges
+    }
+
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[u32] {
+        let places = self.width as usize + 1;
+        &self.prefixes[row * places..(row + 1) * places]
+    }
+
+    /// The first stored edge of vertex `u`; the end of the last vertex's for the number after it.
+    #[inline(always)]
+    pub fn offset(&self, u: u64) -> u64 {
+        let (at, place) = (u as u32 / self.width, (u as u32 % self.width) as usize);
+        let block = self.blocks[at as usize];
+        if place == 0 {
+            return block.first().min(self.edges);
+        }
+        let row = self.row(block.row());
+        let (begin, width) = (block.rotation(), self.width as usize);
+        let there = begin + place;
+        let edges = match there.checked_sub(width) {
+            None => row[there] - row[begin],
+            Some(wrapped) => row[wrapped] + (row[width] - row[begin]),
+        };
+        (block.first() + u64::from(edges)).min(self.edges)
+    }
+
+    /// The vertex to which a stored edge belongs.
+    #[inline(always)]
+    pub fn owner(&self, edge: u64) -> u32 {
+        let mut at = self.block_guide[self.block_scale.cell(edge)] as usize;
+        while self.blocks[at + 1].first() <= edge {
+            at += 1;
+        }
+        let block = self.blocks[at];
+        let row = self.row(block.row());
+        let width = self.width as usize;
+        let mut within = (edge - block.first()) as u32;
+        let begin = block.rotation();
+        let tail = row[width] - row[begin];
+        within = if within < tail { within + row[begin] } else { within - tail };
+        let cell = self.row_scales[block.row()].cell(u64::from(within));
+        let mut place = self.row_guides[block.row() * self.row_cells + cell] as usize;
+        while row[place + 1] <= within {
+            place += 1;
+        }
+        let place = if place >= begin { place - begin } else { place + width - begin };
+        at as u32 * self.width + place as u32
+    }
+
+    /// Passes each edge once, from the end that is stored first.
+    pub fn for_each_edge(&self, mut edge: impl FnMut(u32, u32)) {
+        for at in 0..self.edges {
+            let partner = self.matching.partner(at);
+            if at < partner {
+                edge(self.owner(at), self.owner(partner));
+            }
+        }
+    }
+
+    /// The vertex to which a stored edge leads.
+    #[inline(always)]
+    pub fn neighbour(&self, edge: u64) -> u32 {
+        self.owner(self.matching.partner(edge))
+    }
+}
+
+/// The label's upper bits for each block: a random order. The block of the hub, which may have all edges, is not
+/// among the last, whose vertices may be beyond the graph's end.
+fn block_labels(spec: &GraphSpec, blocks: u64, vertices: u64, width: u64, seed: u64) -> Vec<u64> {
+    let order = Permutation::new(blocks, seed, "vertex labels");
+    let mut labels: Vec<u64> = (0..blocks).map(|block| order.of(block)).collect();
+    let [first, second] = shares(spec);
+    let hub = if first + second >= 1.0 { 0 } else { blocks - 1 };
+    let whole = (vertices / width) as usize;
+    if let Some(at) = labels.iter().position(|label| *label == hub).filter(|at| *at >= whole) {
+        labels.swap(at, 0);
+    }
+    labels
+}
+
+/// Degrees of a block's places: the block's label has `ones` ones in `levels` bits, and the graph `edges` edges.
+fn draw_row(spec: &GraphSpec, edges: f64, levels: u32, ones: u32, width: u64, random: &mut Random) -> Vec<u32> {
+    let below = width.next_power_of_two().ilog2();
+    let all = (levels + below) as i32;
+    let order = Permutation::new(1 << below, random.next_u64(), "places of a block");
+    let mut degrees = vec![0u32; width as usize];
+    for low in 0..=below {
+        let j = (ones + low) as i32;
+        let mean = shares(spec).map(|share| edges * share.powi(all - j) * (1.0 - share).powi(j)).iter().sum();
+        let alike: Vec<u64> = (0..1u64 << below).filter(|place| place.count_ones() == low).collect();
+        // One draw from each equal part of the distribution: sums of blocks hardly vary.
+        for (i, place) in alike.iter().enumerate() {
+            let share = (i as f64 + random.unit()) / alike.len() as f64;
+            let place = (order.of(*place) * width) >> below;
+            let degree = &mut degrees[place as usize];
+            *degree = degree.saturating_add(poisson(mean, share, random));
+        }
+    }
+    degrees
+}
+
+/// The `share`-quantile of a Poisson distribution; a random number from its normal approximation if the mean is
+/// large.
+fn poisson(mean: f64, share: f64, random: &mut Random) -> u32 {
+    const LARGE: f64 = 100.0;
+    if mean > LARGE {
+        let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+        return (mean + normal * mean.sqrt()).round().max(0.0) as u32;
+    }
+    let (mut p, mut count) = ((-mean).exp(), 0);
+    let mut sum = p;
+    while sum < share && f64::from(count) < 4.0 * LARGE {
+        count += 1;
+        p *= mean / f64::from(count);
+        sum += p;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn rows_are_proper_and_each_edge_is_stored_at_both_ends(
+            vertices in 16u64..20_000, edge_factor in 1u32..40, seed: u64, a in 0.0..1.0f64, b in 0.0..0.5f64
+        ) {
+            let spec = GraphSpec { edge_factor, a, b: b * (1.0 - a), c: (1.0 - b) * (1.0 - a), ..GraphSpec::default() };
+            let graph = ConfigurationGraph::new(&spec, vertices, seed);
+            prop_assert_eq!(graph.offset(0), 0);
+            prop_assert_eq!(graph.offset(vertices), graph.edges());
+            prop_assert!(graph.edges() > 0);
+            for u in 0..vertices {
+                let (begin, end) = (graph.offset(u), graph.offset(u + 1));
+                prop_assert!(begin <= end, "vertex {} begins at {} and ends at {}", u, begin, end);
+                for edge in begin..end {
+                    prop_assert_eq!(u64::from(graph.owner(edge)), u);
+                }
+            }
+            for edge in 0..graph.edges() {
+                let partner = graph.matching.partner(edge);
+                prop_assert!(partner != edge && partner < graph.edges());
+                prop_assert_eq!(graph.matching.partner(partner), edge);
+            }
+        }
+    }
+
+    #[test]
+    fn partners_are_scattered() {
+        let matching = Matching::new(1 << 20, 9);
+        let n = matching.len();
+        let (mut bins, mut near) = ([0u32; 64], 0);
+        for at in 0..n {
+            let partner = matching.partner(at);
+            // Where partners of one row and of one column go.
+            bins[(partner * 64 / n) as usize ^ (at * 64 / n) as usize] += 1;
+            near += u32::from(partner.abs_diff(matching.partner((at + 1) % n)) < n / 256);
+        }
+        let even = n as f64 / 64.0;
+        assert!(bins.iter().all(|b| (f64::from(*b) / even - 1.0).abs() < 0.05), "{bins:?}");
+        assert!((0.006..0.010).contains(&(f64::from(near) / n as f64)), "{near} of {n} are near the one before");
+    }
+
+    #[test]
+    fn half_a_billion_vertices_take_little_memory_and_have_their_edges() {
+        let spec = GraphSpec::default();
+        let vertices = ConfigurationGraph::whole(521_000_000);
+        assert!(vertices > 520_700_000);
+        let graph = ConfigurationGraph::new(&spec, vertices, 3);
+        let share = graph.edges() as f64 / (vertices * 32) as f64;
+        assert!((0.995..1.005).contains(&share), "{share} of the edges");
+        let tables =
+            graph.blocks.len() * 8 + (graph.block_guide.len() + graph.prefixes.len() + graph.row_guides.len()) * 4;
+        assert!(tables < 9 << 20, "{tables} bytes");
+        assert!(ConfigurationGraph::sim_host_bytes(vertices).abs_diff(tables as u64) < 2 << 20);
+        // Edges at the far end of 34 bits.
+        let u = vertices
+            - 1
+            - (0..vertices)
+                .find(|back| {
+                    let u = vertices - 1 - back;
+                    graph.offset(u) < graph.offset(u + 1)
+                })
+                .unwrap();
+        assert_eq!(u64::from(graph.owner(graph.offset(u))), u);
+        assert!(graph.offset(u) > 1 << 33);
+    }
+}
