@@ -12,17 +12,25 @@ pub const MAX_NODES: usize = 4;
 pub struct Zonelist {
     nodes: [u8; MAX_NODES],
     len: u8,
+    /// Each allocation begins with the node after that of the one before.
+    in_turn: bool,
 }
 
 impl Zonelist {
     /// These nodes, the first ones first. Nodes after the first [`MAX_NODES`] are left out.
     pub fn new(nodes: impl IntoIterator<Item = usize>) -> Zonelist {
-        let mut list = Zonelist { nodes: [0; MAX_NODES], len: 0 };
+        let mut list = Zonelist { nodes: [0; MAX_NODES], len: 0, in_turn: false };
         for (place, node) in list.nodes.iter_mut().zip(nodes) {
             *place = node as u8;
             list.len += 1;
         }
         list
+    }
+
+    /// The same nodes, each allocation beginning with the next one.
+    #[must_use]
+    pub fn in_turn(self) -> Zonelist {
+        Zonelist { in_turn: true, ..self }
     }
 
     /// The nodes in order.
@@ -56,6 +64,8 @@ pub(crate) struct Nodes {
     /// By node: free frames that an allocation leaves if a later node of the list has more.
     floors: [u64; MAX_NODES],
     allocations: [NodeAllocations; MAX_NODES],
+    /// Allocations so far by lists whose nodes take turns.
+    turn: usize,
 }
 
 impl Nodes {
@@ -78,6 +88,7 @@ impl Nodes {
             zonelist: Zonelist::new(0..ends.len()),
             floors: [0; MAX_NODES],
             allocations: [NodeAllocations::default(); MAX_NODES],
+            turn: 0,
             ends,
         }
     }
@@ -103,10 +114,22 @@ impl Nodes {
         count.fallbacks += u64::from(self.zonelist.nodes().next() != Some(node));
     }
 
+    /// The zonelist for an allocation now.
+    fn next_zonelist(&mut self) -> Zonelist {
+        let list = &mut self.zonelist;
+        if list.in_turn && list.len > 0 {
+            let len = usize::from(list.len);
+            list.nodes[..len].sort_unstable();
+            list.nodes[..len].rotate_left(self.turn % len);
+            self.turn += 1;
+        }
+        self.zonelist
+    }
+
     /// Tries the nodes of the zonelist in order: first those that stay above their floors, then all.
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         let frames = 1u64.checked_shl(order)?;
-        let zonelist = self.zonelist;
+        let zonelist = self.next_zonelist();
         for keeps_floor in [true, false] {
             for node in zonelist.nodes() {
                 let room = self.zones[node].free_frames() >= frames + self.floors[node];
@@ -122,7 +145,7 @@ impl Nodes {
     }
 
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
-        let zonelist = self.zonelist;
+        let zonelist = self.next_zonelist();
         for node in zonelist.nodes() {
             if let Some(at) = self.zones[node].allocate_run(frames, align_order) {
                 self.record(node);
