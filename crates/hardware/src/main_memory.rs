@@ -30,7 +30,8 @@ counters! {
     }
 }
 
-const TICK_SHIFT: u32 = 6;
+/// Ticks of a cycle are 2^12: a line's time on a link is exact to less than a thousandth.
+const TICK_SHIFT: u32 = 12;
 
 fn cycles(ticks: u64) -> u64 {
     (ticks + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT
@@ -301,19 +302,29 @@ impl Nodes {
         counters.remote_reads += u64::from(remote);
         counters.table_reads += u64::from(table);
         counters.remote_table_reads += u64::from(table && remote);
+        let device = number.checked_sub(1).map(|other| &mut devices[other]);
+        if !*timing {
+            match device {
+                None => return first.read(line, table, now),
+                Some(Device::Dram(dram)) => return dram.read(line, table, now),
+                Some(Device::Persistent(_)) => {
+                    *if table { &mut besides.table_reads } else { &mut besides.data_reads } += 1;
+                    return now;
+                }
+            }
+        }
         let there = if remote { interconnect.0 / 2 } else { 0 };
         let mut at = (now << TICK_SHIFT) + there;
         if let Some(link) = link {
             at = link.request(at);
         }
-        let device = number.checked_sub(1).map(|other| &mut devices[other]);
         let dram = match device {
             None => first,
             Some(Device::Dram(dram)) => dram,
             Some(Device::Persistent(medium)) => {
-                let begin = if *timing { medium.medium.take(at, medium.read_line) } else { at };
+                let begin = medium.medium.take(at, medium.read_line);
                 counters.link_wait += cycles(begin - at);
-                let ready = begin + if *timing { medium.read } else { 0 };
+                let ready = begin + medium.read;
                 let (reads, cycles_of_reads) = match table {
                     true => (&mut besides.table_reads, &mut besides.table_read_cycles),
                     false => (&mut besides.data_reads, &mut besides.data_read_cycles),
@@ -330,9 +341,6 @@ impl Nodes {
     /// Brings a line that is ready at cycle `ready` back to a socket. The request was sent at cycle `sent.0`
     /// and was there at tick `sent.1`.
     fn return_line(&mut self, number: usize, socket: usize, table: bool, sent: (u64, u64), ready: u64) -> u64 {
-        if !self.timing {
-            return sent.0;
-        }
         let Node { socket: home, link, counters, .. } = &mut self.nodes[number];
         let (home, mut at) = (*home, ready << TICK_SHIFT);
         let mut least = at;
@@ -360,26 +368,33 @@ impl Nodes {
         let remote = *home != socket;
         counters.writes += 1;
         counters.remote_writes += u64::from(remote);
-        let (mut at, mut least) = (now << TICK_SHIFT, now << TICK_SHIFT);
-        if *timing {
-            if remote {
-                least += interconnect.0 / 2;
-                at = wires[socket][*home].take(at, interconnect.1) + interconnect.0 / 2;
+        let device = number.checked_sub(1).map(|other| &mut devices[other]);
+        if !*timing {
+            match device {
+                None => first.write(line, table, now),
+                Some(Device::Dram(dram)) => dram.write(line, table, now),
+                Some(Device::Persistent(_)) => {
+                    *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
+                }
             }
-            if let Some(link) = link {
-                least = link.request(least);
-                at = link.send(at);
-            }
-            counters.link_wait += cycles(at - least);
+            return now;
         }
-        match number.checked_sub(1).map(|other| &mut devices[other]) {
+        let (mut at, mut least) = (now << TICK_SHIFT, now << TICK_SHIFT);
+        if remote {
+            least += interconnect.0 / 2;
+            at = wires[socket][*home].take(at, interconnect.1) + interconnect.0 / 2;
+        }
+        if let Some(link) = link {
+            least = link.request(least);
+            at = link.send(at);
+        }
+        counters.link_wait += cycles(at - least);
+        match device {
             None => first.write(line, table, cycles(at)),
             Some(Device::Dram(dram)) => dram.write(line, table, cycles(at)),
             Some(Device::Persistent(medium)) => {
                 *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
-                if *timing {
-                    at = medium.medium.take(at, medium.write_line) + medium.write;
-                }
+                at = medium.medium.take(at, medium.write_line) + medium.write;
             }
         }
         cycles(at)

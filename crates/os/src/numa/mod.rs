@@ -190,7 +190,8 @@ impl Numa {
     fn frames_to_demote(&self, node: usize, frames: &BuddyAllocator) -> u64 {
         let free = frames.node_free_frames(node);
         let Marks { low, promotion, .. } = self.marks[node];
-        let begins = free < low || self.wants_room && free < promotion;
+        // Allocations leave `low`: they have turned to other nodes by then.
+        let begins = free <= low || self.wants_room && free < promotion;
         if begins && !self.machine.nodes[node].slow { promotion - free.min(promotion) } else { 0 }
     }
 }
