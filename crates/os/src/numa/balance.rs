@@ -98,6 +98,15 @@ impl Kernel {
             return Ok(());
         }
         let socket = numa.machine.nodes[self.frames.node_of(entry.frame)].socket as usize;
+        // The daemon need not fail as a fault must: it demotes first.
+        let Some(numa) = &self.numa else { return Ok(()) };
+        let is_low = numa.zonelists[socket]
+            .nodes()
+            .next()
+            .is_some_and(|node| self.frames.node_free_frames(node) < numa.marks[node].high + page.size.frames());
+        if is_low && numa.spec.demotion && numa.now >= numa.retry {
+            self.make_room_for_promotion(page.size.frames())?;
+        }
         let Some(target) = self.promotion_target(socket, page) else { return Ok(()) };
         let moved = self.move_to_node(process, page, target)?;
         self.count_promotion(moved);
@@ -123,7 +132,7 @@ impl Kernel {
         let Marks { high, .. } = numa.marks[target];
         if self.frames.node_free_frames(target) < high + page.size.frames() {
             numa.counters.promotions_without_room += 1;
-            numa.wants_room = true;
+            numa.room_wanted = numa.room_wanted.max(page.size.frames());
             return None;
         }
         Some(target)

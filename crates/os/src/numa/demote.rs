@@ -11,9 +11,8 @@ impl Kernel {
     /// Demotes until every fast node has room again, or nothing more can move.
     pub(super) fn demote_in_background(&mut self) -> Result<(), OsError> {
         let Some(numa) = &mut self.numa else { return Ok(()) };
-        numa.wants_room |= (0..numa.marks.len()).any(|node| numa.frames_to_demote(node, &self.frames) > 0);
         let wanted: Vec<u64> = (0..numa.marks.len()).map(|node| numa.frames_to_demote(node, &self.frames)).collect();
-        numa.wants_room = false;
+        numa.room_wanted = 0;
         let demoted = self.demote(wanted)?;
         if demoted == 0
             && let Some(numa) = &mut self.numa
@@ -21,6 +20,14 @@ impl Kernel {
             numa.retry = numa.now.after(numa.spec.scan_period);
         }
         Ok(())
+    }
+
+    /// Demotes until the fast nodes have room for the promotion of so many frames.
+    pub(super) fn make_room_for_promotion(&mut self, frames: u64) -> Result<(), OsError> {
+        if let Some(numa) = &mut self.numa {
+            numa.room_wanted = numa.room_wanted.max(frames);
+        }
+        self.demote_in_background()
     }
 
     /// Demotes for an allocation that may only use fast nodes. Returns the frames freed.

@@ -100,8 +100,8 @@ pub(crate) struct Numa {
     /// The socket of the core for which the kernel acts, and the time there.
     socket: usize,
     now: Cycle,
-    /// A promotion found the fast nodes low.
-    wants_room: bool,
+    /// Frames for which a promotion found no room in a fast node; 0 if none did lately.
+    room_wanted: u64,
     /// When demotion that found nothing tries again, and when the next scan is due.
     retry: Cycle,
     scan: Cycle,
@@ -134,7 +134,7 @@ impl Numa {
             zonelists: (0..=sockets.unwrap_or(0)).map(|socket| Zonelist::new(machine.by_distance(socket))).collect(),
             socket: machine.core_sockets.first().map_or(0, |socket| *socket as usize),
             now: Cycle(0),
-            wants_room: false,
+            room_wanted: 0,
             retry: Cycle(0),
             scan: Cycle(spec.scan_period),
             scanned: 0,
@@ -189,10 +189,11 @@ impl Numa {
     /// Frames that demotion should free in a node.
     fn frames_to_demote(&self, node: usize, frames: &BuddyAllocator) -> u64 {
         let free = frames.node_free_frames(node);
-        let Marks { low, promotion, .. } = self.marks[node];
+        let Marks { low, high, promotion } = self.marks[node];
+        let enough = promotion + self.room_wanted.saturating_sub(1);
         // Allocations leave `low`: they have turned to other nodes by then.
-        let begins = free <= low || self.wants_room && free < promotion;
-        if begins && !self.machine.nodes[node].slow { promotion - free.min(promotion) } else { 0 }
+        let begins = free <= low || self.room_wanted > 0 && free < high + self.room_wanted;
+        if begins && !self.machine.nodes[node].slow { enough - free.min(enough) } else { 0 }
     }
 }
 
