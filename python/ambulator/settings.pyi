@@ -12,6 +12,10 @@ __all__ = [
     "L2",
     "Llc",
     "Dram",
+    "NodesNode1",
+    "NodesNode2",
+    "NodesNode3",
+    "Nodes",
     "MmuL1d4k",
     "MmuL1d2m",
     "MmuL1d1g",
@@ -24,6 +28,7 @@ __all__ = [
     "MemoryFragmentation",
     "MemoryPressure",
     "Memory",
+    "KernelNuma",
     "Kernel",
     "Costs",
     "Energy",
@@ -861,6 +866,467 @@ class Dram(Group):
     @controller_ns.setter
     def controller_ns(self, value: float) -> None: ...
 
+class NodesNode1(Group):
+    """The second node."""
+    @property
+    def bytes(self) -> int:
+        """Memory of the node, out of `memory.bytes`; 0 for no such node. The nodes' physical addresses follow
+        one another, node 0 first.
+
+        Unit: bytes. From 0 to 17592186044416. Default: 0.
+        """
+    @bytes.setter
+    def bytes(self, value: int | str) -> None: ...
+    @property
+    def socket(self) -> int:
+        """The socket to which the node is attached. Cores of other sockets reach it over the interconnect.
+
+        Unit: number. From 0 to 3. Default: 0.
+        """
+    @socket.setter
+    def socket(self, value: int | str) -> None: ...
+    @property
+    def slow(self) -> bool:
+        """A slow tier: programs get it when faster nodes are low, and `kernel.numa` demotes pages to it.
+
+        Default: False.
+        """
+    @slow.setter
+    def slow(self, value: bool) -> None: ...
+    @property
+    def medium(self) -> Literal["dram", "persistent"]:
+        """What the node is made of.
+
+        One of dram, persistent. Default: dram.
+        """
+    @medium.setter
+    def medium(self, value: Literal["dram", "persistent"]) -> None: ...
+    @property
+    def channels(self) -> int:
+        """Channels of DRAM, a power of two; 0 for those of `dram.channels`.
+
+        Unit: count. From 0 to 64. Default: 0.
+        """
+    @channels.setter
+    def channels(self, value: int | str) -> None: ...
+    @property
+    def data_rate(self) -> int:
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+
+        Unit: MT/s. From 0 to 100000. Default: 0.
+        """
+    @data_rate.setter
+    def data_rate(self, value: int | str) -> None: ...
+    @property
+    def t_cl(self) -> int:
+        """Read latency of the DRAM; 0 for `dram.t_cl`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_cl.setter
+    def t_cl(self, value: int | str) -> None: ...
+    @property
+    def t_rcd(self) -> int:
+        """Activate to column command; 0 for `dram.t_rcd`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rcd.setter
+    def t_rcd(self, value: int | str) -> None: ...
+    @property
+    def t_rp(self) -> int:
+        """Precharge to activate; 0 for `dram.t_rp`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rp.setter
+    def t_rp(self, value: int | str) -> None: ...
+    @property
+    def t_ras(self) -> int:
+        """Activate to precharge; 0 for `dram.t_ras`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_ras.setter
+    def t_ras(self, value: int | str) -> None: ...
+    @property
+    def read_ns(self) -> float:
+        """Latency of a read of persistent memory.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 305.0.
+
+        Source: Izraelevitz et al. 2019: random loads of Optane.
+        """
+    @read_ns.setter
+    def read_ns(self, value: float) -> None: ...
+    @property
+    def write_ns(self) -> float:
+        """Latency of a write to persistent memory. No instruction waits for it; the copy of a page does.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 94.0.
+
+        Source: Yang et al., FAST 2020: a store and its write-back, Optane.
+        """
+    @write_ns.setter
+    def write_ns(self, value: float) -> None: ...
+    @property
+    def read_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only reads.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 39.4.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @read_gbs.setter
+    def read_gbs(self, value: float) -> None: ...
+    @property
+    def write_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only writes.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 13.9.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @write_gbs.setter
+    def write_gbs(self, value: float) -> None: ...
+    @property
+    def link_ns(self) -> float:
+        """Latency that the node's own link (such as CXL) adds to a read, there and back.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 0.0.
+        """
+    @link_ns.setter
+    def link_ns(self, value: float) -> None: ...
+    @property
+    def link_gbs(self) -> float:
+        """Bandwidth of the node's own link in each direction; 0 for no bound.
+
+        Unit: GB/s. From 0.0 to 10000.0. Default: 0.0.
+        """
+    @link_gbs.setter
+    def link_gbs(self, value: float) -> None: ...
+
+class NodesNode2(Group):
+    """The third node."""
+    @property
+    def bytes(self) -> int:
+        """Memory of the node, out of `memory.bytes`; 0 for no such node. The nodes' physical addresses follow
+        one another, node 0 first.
+
+        Unit: bytes. From 0 to 17592186044416. Default: 0.
+        """
+    @bytes.setter
+    def bytes(self, value: int | str) -> None: ...
+    @property
+    def socket(self) -> int:
+        """The socket to which the node is attached. Cores of other sockets reach it over the interconnect.
+
+        Unit: number. From 0 to 3. Default: 0.
+        """
+    @socket.setter
+    def socket(self, value: int | str) -> None: ...
+    @property
+    def slow(self) -> bool:
+        """A slow tier: programs get it when faster nodes are low, and `kernel.numa` demotes pages to it.
+
+        Default: False.
+        """
+    @slow.setter
+    def slow(self, value: bool) -> None: ...
+    @property
+    def medium(self) -> Literal["dram", "persistent"]:
+        """What the node is made of.
+
+        One of dram, persistent. Default: dram.
+        """
+    @medium.setter
+    def medium(self, value: Literal["dram", "persistent"]) -> None: ...
+    @property
+    def channels(self) -> int:
+        """Channels of DRAM, a power of two; 0 for those of `dram.channels`.
+
+        Unit: count. From 0 to 64. Default: 0.
+        """
+    @channels.setter
+    def channels(self, value: int | str) -> None: ...
+    @property
+    def data_rate(self) -> int:
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+
+        Unit: MT/s. From 0 to 100000. Default: 0.
+        """
+    @data_rate.setter
+    def data_rate(self, value: int | str) -> None: ...
+    @property
+    def t_cl(self) -> int:
+        """Read latency of the DRAM; 0 for `dram.t_cl`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_cl.setter
+    def t_cl(self, value: int | str) -> None: ...
+    @property
+    def t_rcd(self) -> int:
+        """Activate to column command; 0 for `dram.t_rcd`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rcd.setter
+    def t_rcd(self, value: int | str) -> None: ...
+    @property
+    def t_rp(self) -> int:
+        """Precharge to activate; 0 for `dram.t_rp`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rp.setter
+    def t_rp(self, value: int | str) -> None: ...
+    @property
+    def t_ras(self) -> int:
+        """Activate to precharge; 0 for `dram.t_ras`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_ras.setter
+    def t_ras(self, value: int | str) -> None: ...
+    @property
+    def read_ns(self) -> float:
+        """Latency of a read of persistent memory.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 305.0.
+
+        Source: Izraelevitz et al. 2019: random loads of Optane.
+        """
+    @read_ns.setter
+    def read_ns(self, value: float) -> None: ...
+    @property
+    def write_ns(self) -> float:
+        """Latency of a write to persistent memory. No instruction waits for it; the copy of a page does.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 94.0.
+
+        Source: Yang et al., FAST 2020: a store and its write-back, Optane.
+        """
+    @write_ns.setter
+    def write_ns(self, value: float) -> None: ...
+    @property
+    def read_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only reads.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 39.4.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @read_gbs.setter
+    def read_gbs(self, value: float) -> None: ...
+    @property
+    def write_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only writes.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 13.9.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @write_gbs.setter
+    def write_gbs(self, value: float) -> None: ...
+    @property
+    def link_ns(self) -> float:
+        """Latency that the node's own link (such as CXL) adds to a read, there and back.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 0.0.
+        """
+    @link_ns.setter
+    def link_ns(self, value: float) -> None: ...
+    @property
+    def link_gbs(self) -> float:
+        """Bandwidth of the node's own link in each direction; 0 for no bound.
+
+        Unit: GB/s. From 0.0 to 10000.0. Default: 0.0.
+        """
+    @link_gbs.setter
+    def link_gbs(self, value: float) -> None: ...
+
+class NodesNode3(Group):
+    """The fourth node."""
+    @property
+    def bytes(self) -> int:
+        """Memory of the node, out of `memory.bytes`; 0 for no such node. The nodes' physical addresses follow
+        one another, node 0 first.
+
+        Unit: bytes. From 0 to 17592186044416. Default: 0.
+        """
+    @bytes.setter
+    def bytes(self, value: int | str) -> None: ...
+    @property
+    def socket(self) -> int:
+        """The socket to which the node is attached. Cores of other sockets reach it over the interconnect.
+
+        Unit: number. From 0 to 3. Default: 0.
+        """
+    @socket.setter
+    def socket(self, value: int | str) -> None: ...
+    @property
+    def slow(self) -> bool:
+        """A slow tier: programs get it when faster nodes are low, and `kernel.numa` demotes pages to it.
+
+        Default: False.
+        """
+    @slow.setter
+    def slow(self, value: bool) -> None: ...
+    @property
+    def medium(self) -> Literal["dram", "persistent"]:
+        """What the node is made of.
+
+        One of dram, persistent. Default: dram.
+        """
+    @medium.setter
+    def medium(self, value: Literal["dram", "persistent"]) -> None: ...
+    @property
+    def channels(self) -> int:
+        """Channels of DRAM, a power of two; 0 for those of `dram.channels`.
+
+        Unit: count. From 0 to 64. Default: 0.
+        """
+    @channels.setter
+    def channels(self, value: int | str) -> None: ...
+    @property
+    def data_rate(self) -> int:
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+
+        Unit: MT/s. From 0 to 100000. Default: 0.
+        """
+    @data_rate.setter
+    def data_rate(self, value: int | str) -> None: ...
+    @property
+    def t_cl(self) -> int:
+        """Read latency of the DRAM; 0 for `dram.t_cl`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_cl.setter
+    def t_cl(self, value: int | str) -> None: ...
+    @property
+    def t_rcd(self) -> int:
+        """Activate to column command; 0 for `dram.t_rcd`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rcd.setter
+    def t_rcd(self, value: int | str) -> None: ...
+    @property
+    def t_rp(self) -> int:
+        """Precharge to activate; 0 for `dram.t_rp`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_rp.setter
+    def t_rp(self, value: int | str) -> None: ...
+    @property
+    def t_ras(self) -> int:
+        """Activate to precharge; 0 for `dram.t_ras`.
+
+        Unit: DRAM clocks. From 0 to 10000. Default: 0.
+        """
+    @t_ras.setter
+    def t_ras(self, value: int | str) -> None: ...
+    @property
+    def read_ns(self) -> float:
+        """Latency of a read of persistent memory.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 305.0.
+
+        Source: Izraelevitz et al. 2019: random loads of Optane.
+        """
+    @read_ns.setter
+    def read_ns(self, value: float) -> None: ...
+    @property
+    def write_ns(self) -> float:
+        """Latency of a write to persistent memory. No instruction waits for it; the copy of a page does.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 94.0.
+
+        Source: Yang et al., FAST 2020: a store and its write-back, Optane.
+        """
+    @write_ns.setter
+    def write_ns(self, value: float) -> None: ...
+    @property
+    def read_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only reads.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 39.4.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @read_gbs.setter
+    def read_gbs(self, value: float) -> None: ...
+    @property
+    def write_gbs(self) -> float:
+        """Bandwidth of persistent memory if it only writes.
+
+        Unit: GB/s. From 0.01 to 10000.0. Default: 13.9.
+
+        Source: Izraelevitz et al. 2019: six interleaved Optane DIMMs.
+        """
+    @write_gbs.setter
+    def write_gbs(self, value: float) -> None: ...
+    @property
+    def link_ns(self) -> float:
+        """Latency that the node's own link (such as CXL) adds to a read, there and back.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 0.0.
+        """
+    @link_ns.setter
+    def link_ns(self, value: float) -> None: ...
+    @property
+    def link_gbs(self) -> float:
+        """Bandwidth of the node's own link in each direction; 0 for no bound.
+
+        Unit: GB/s. From 0.0 to 10000.0. Default: 0.0.
+        """
+    @link_gbs.setter
+    def link_gbs(self, value: float) -> None: ...
+
+class Nodes(Group):
+    """Memory nodes: sockets' memories and slow tiers."""
+    @property
+    def core_sockets(self) -> list[int]:
+        """The socket of each core, in the cores' order; empty: consecutive cores, evenly over the sockets that
+        have a node.
+
+        Unit: list. Default: [].
+        """
+    @core_sockets.setter
+    def core_sockets(self, value: list[int]) -> None: ...
+    @property
+    def interconnect_ns(self) -> float:
+        """Latency that the interconnect of the sockets (such as UPI) adds to a read, there and back.
+
+        Unit: ns. From 0.0 to 1000000.0. Default: 136.0.
+
+        Source: Mitosis (ASPLOS 2020): 580 cycles against 280, at 2.2 GHz.
+        """
+    @interconnect_ns.setter
+    def interconnect_ns(self, value: float) -> None: ...
+    @property
+    def interconnect_gbs(self) -> float:
+        """Bandwidth of the interconnect from any socket to any other, in each direction; 0 for no bound.
+
+        Unit: GB/s. From 0.0 to 10000.0. Default: 11.0.
+
+        Source: Mitosis (ASPLOS 2020): 11 GB/s.
+        """
+    @interconnect_gbs.setter
+    def interconnect_gbs(self, value: float) -> None: ...
+    @property
+    def node1(self) -> NodesNode1:
+        """The second node."""
+    @property
+    def node2(self) -> NodesNode2:
+        """The third node."""
+    @property
+    def node3(self) -> NodesNode3:
+        """The fourth node."""
+
 class MmuL1d4k(Group):
     """L1 data TLB for 4 KiB pages (and for sizes below 2 MiB, a 4 KiB entry at a time)."""
     @property
@@ -1306,6 +1772,126 @@ class Memory(Group):
     def pressure(self) -> MemoryPressure:
         """How much memory is in use before programs start."""
 
+class KernelNuma(Group):
+    """Memory nodes: policies, demotion, balancing."""
+    @property
+    def policy(self) -> Literal["local", "interleave", "bind", "preferred"]:
+        """From which nodes programs get their pages.
+
+        One of local, interleave, bind, preferred. Default: local.
+
+        Source: Linux: MPOL_DEFAULT.
+        """
+    @policy.setter
+    def policy(self, value: Literal["local", "interleave", "bind", "preferred"]) -> None: ...
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes of `policy`, by number.
+
+        Unit: list. Default: [].
+        """
+    @nodes.setter
+    def nodes(self, value: list[int]) -> None: ...
+    @property
+    def table_policy(self) -> Literal["local", "interleave", "node"]:
+        """In which nodes page tables and other structures of translation lie. Structures reserved at boot are in
+        the first node that has room for them.
+
+        One of local, interleave, node. Default: local.
+
+        Source: Linux: the node of the faulting core.
+        """
+    @table_policy.setter
+    def table_policy(self, value: Literal["local", "interleave", "node"]) -> None: ...
+    @property
+    def table_node(self) -> int:
+        """The node of `table_policy = "node"`.
+
+        Unit: number. From 0 to 3. Default: 0.
+        """
+    @table_node.setter
+    def table_node(self, value: int | str) -> None: ...
+    @property
+    def demotion(self) -> bool:
+        """Whether pages that were not accessed lately move to a slow tier when a fast node is low.
+
+        Default: False.
+
+        Source: Linux: numa/demotion_enabled.
+        """
+    @demotion.setter
+    def demotion(self, value: bool) -> None: ...
+    @property
+    def balancing(self) -> Literal["none", "hint-faults", "accessed-bits"]:
+        """How the kernel finds pages to move to a nearer or faster node.
+
+        One of none, hint-faults, accessed-bits. Default: none.
+
+        Source: Linux: numa_balancing.
+        """
+    @balancing.setter
+    def balancing(self, value: Literal["none", "hint-faults", "accessed-bits"]) -> None: ...
+    @property
+    def scan_period(self) -> int:
+        """Cycles between two scans of `balancing`.
+
+        Unit: cycles. From 1000 to 1099511627776. Default: 20000000.
+
+        Source: our choice: 10 ms at 2 GHz, for short runs; Linux's least is 1 s.
+        """
+    @scan_period.setter
+    def scan_period(self, value: int | str) -> None: ...
+    @property
+    def scan_pages(self) -> int:
+        """Base pages of a scan.
+
+        Unit: count. From 1 to 1073741824. Default: 65536.
+
+        Source: Linux: numa_balancing_scan_size_mb 256.
+        """
+    @scan_pages.setter
+    def scan_pages(self, value: int | str) -> None: ...
+    @property
+    def hot_threshold(self) -> int:
+        """Cycles from the scan of a page in a slow tier to its fault, up to which it counts as hot.
+
+        Unit: cycles. From 1 to 1099511627776. Default: 20000000.
+
+        Source: Linux: hot_threshold_ms, one least scan period.
+        """
+    @hot_threshold.setter
+    def hot_threshold(self, value: int | str) -> None: ...
+    @property
+    def hot_scans(self) -> int:
+        """Adjacent scans that find a page of a slow tier accessed, after which it is hot (`accessed-bits`).
+
+        Unit: count. From 1 to 200. Default: 2.
+
+        Source: our choice.
+        """
+    @hot_scans.setter
+    def hot_scans(self, value: int | str) -> None: ...
+    @property
+    def promotion_pages(self) -> int:
+        """Base pages that may be promoted from slow tiers in a scan period; 0 for no limit.
+
+        Unit: count. From 0 to 1073741824. Default: 0.
+
+        Source: Linux: numa_balancing_promote_rate_limit_MBps, 64 GiB/s.
+        """
+    @promotion_pages.setter
+    def promotion_pages(self, value: int | str) -> None: ...
+    @property
+    def huge_migration(self) -> Literal["whole", "split"]:
+        """How huge pages move between nodes.
+
+        One of whole, split. Default: whole.
+
+        Source: Linux: whole, where THP migration is built in.
+        """
+    @huge_migration.setter
+    def huge_migration(self, value: Literal["whole", "split"]) -> None: ...
+
 class Kernel(Group):
     """The operating system: page sizes, promotion, swap."""
     @property
@@ -1485,6 +2071,9 @@ class Kernel(Group):
         """
     @flush_ceiling.setter
     def flush_ceiling(self, value: int | str) -> None: ...
+    @property
+    def numa(self) -> KernelNuma:
+        """Memory nodes: policies, demotion, balancing."""
 
 class Costs(Group):
     """The cost of the operating system's work."""
@@ -3502,6 +4091,9 @@ class Spec(Group):
     @property
     def dram(self) -> Dram:
         """Main memory's channels, banks and timings."""
+    @property
+    def nodes(self) -> Nodes:
+        """Memory nodes: sockets' memories and slow tiers."""
     @property
     def mmu(self) -> Mmu:
         """TLBs and page walkers of each core."""

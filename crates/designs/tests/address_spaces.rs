@@ -4,7 +4,9 @@
 use ambulator_base::{AccessKind, Advice, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_designs::catalogue;
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
-use ambulator_os::{CostTable, FaultKind, Kernel, KernelSpec, OsError, PageSizePolicy};
+use ambulator_os::{
+    Balancing, CostTable, FaultKind, Kernel, KernelSpec, MachineNodes, NodeInfo, NumaSpec, OsError, PageSizePolicy,
+};
 use ambulator_sockets::Socket;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -12,6 +14,20 @@ use std::collections::{BTreeMap, HashMap};
 const BASE: u64 = 0x10_0000_0000;
 const PAGES: u64 = 2048;
 const MEMORY: u64 = 64 << 20;
+
+/// The memory of the machine: one node, or a small fast one and a slow one, between which pages move.
+#[derive(Clone, Copy, PartialEq)]
+enum Memory {
+    Uniform,
+    Tiers,
+}
+
+fn frames(memory: Memory) -> BuddyAllocator {
+    match memory {
+        Memory::Uniform => BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12),
+        Memory::Tiers => BuddyAllocator::with_nodes(&BuddySpec::default(), &[3072, (MEMORY >> 12) - 3072]),
+    }
+}
 
 /// What one process must see: its rights, page by page, and which contents (a number for each store) each
 /// page has.
@@ -72,15 +88,31 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(table: usize, policy: PageSizePolicy, swap: u64) -> Pair {
-        let spec =
-            KernelSpec { page_size_policy: policy, swap_bytes: swap, khugepaged_period: 1, ..KernelSpec::default() };
+    fn new(table: usize, policy: PageSizePolicy, swap: u64, kind: Memory) -> Pair {
+        let numa = NumaSpec {
+            demotion: true,
+            balancing: Balancing::HintFaults,
+            scan_period: 1_000_000,
+            scan_pages: 1024,
+            hot_threshold: 2_000_000,
+            ..NumaSpec::default()
+        };
+        let numa = if kind == Memory::Tiers { numa } else { NumaSpec::default() };
+        let spec = KernelSpec {
+            page_size_policy: policy,
+            swap_bytes: swap,
+            khugepaged_period: 1,
+            numa,
+            ..KernelSpec::default()
+        };
         let catalogue = catalogue();
         let tables: Vec<&str> = catalogue.filling(Socket::PageTable).map(|design| design.name).collect();
         let parts = catalogue.build(&catalogue.choice(tables[table % tables.len()]));
         let memory = PhysicalMemory::new(MEMORY).unwrap();
-        let frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12);
-        let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);
+        let mut kernel =
+            Kernel::new(&spec, CostTable::default(), memory, frames(kind), parts.translations, parts.placement);
+        let nodes = [false, true].map(|slow| NodeInfo { socket: 0, slow }).to_vec();
+        kernel.use_nodes(MachineNodes { nodes, core_sockets: vec![0] });
         let first = kernel.spawn().unwrap();
         Pair { kernel, live: vec![(first, Plain::default())], frames: HashMap::new(), stores: 0, rounds: 0 }
     }
@@ -274,8 +306,14 @@ impl Pair {
     }
 }
 
-fn check(table: usize, policy: PageSizePolicy, swap: u64, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
-    let mut pair = Pair::new(table, policy, swap);
+fn check(
+    table: usize,
+    policy: PageSizePolicy,
+    swap: u64,
+    kind: Memory,
+    calls: &[(usize, Call)],
+) -> Result<(), TestCaseError> {
+    let mut pair = Pair::new(table, policy, swap, kind);
     for (number, (who, call)) in calls.iter().enumerate() {
         let who = who % pair.live.len();
         // Reclaim moves pages to swap and frames to others: contents are carried by the page.
@@ -288,31 +326,34 @@ fn check(table: usize, policy: PageSizePolicy, swap: u64, calls: &[(usize, Call)
     while let Some((process, _)) = pair.live.pop() {
         pair.kernel.event(process, &VmEvent::Exit { process }).map_err(|e| TestCaseError::fail(e.to_string()))?;
     }
-    let all = BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12).free_frames();
+    let all = frames(kind).free_frames();
     prop_assert_eq!(pair.kernel.frames.free_frames(), all, "frames were lost");
     Ok(())
 }
 
 macro_rules! policies {
-    ($($name:ident: $policy:ident, $swap:expr;)*) => {
+    ($($name:ident: $policy:ident, $swap:expr, $memory:ident;)*) => {
         proptest! {
             #![proptest_config(ProptestConfig {
                 cases: 400, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default()
             })]
             $(#[test]
             fn $name(table in any::<usize>(), calls in prop::collection::vec((0..4usize, call()), 1..120)) {
-                check(table, PageSizePolicy::$policy, $swap, &calls)?;
+                check(table, PageSizePolicy::$policy, $swap, Memory::$memory, &calls)?;
             })*
         }
     };
 }
 
 policies! {
-    base_pages: Never, 0;
-    huge_at_faults: Always, 0;
-    huge_where_advised: Madvise, 0;
-    promoted_in_the_background: Khugepaged, 0;
-    reserved_and_promoted: Reservation, 0;
-    base_pages_with_swap: Never, 16 << 20;
-    huge_at_faults_with_swap: Always, 16 << 20;
+    base_pages: Never, 0, Uniform;
+    huge_at_faults: Always, 0, Uniform;
+    huge_where_advised: Madvise, 0, Uniform;
+    promoted_in_the_background: Khugepaged, 0, Uniform;
+    reserved_and_promoted: Reservation, 0, Uniform;
+    base_pages_with_swap: Never, 16 << 20, Uniform;
+    huge_at_faults_with_swap: Always, 16 << 20, Uniform;
+    base_pages_between_nodes: Never, 0, Tiers;
+    huge_pages_between_nodes: Always, 0, Tiers;
+    promoted_between_nodes_with_swap: Khugepaged, 16 << 20, Tiers;
 }

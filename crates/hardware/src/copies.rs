@@ -4,7 +4,7 @@
 //! It shares banks and buses with all other accesses. It issues its lines as time passes, so that accesses of
 //! cores are served in between.
 
-use crate::dram::Dram;
+use crate::main_memory::MainMemory;
 use std::collections::VecDeque;
 
 /// Identifies a requested copy.
@@ -72,7 +72,7 @@ impl Copies {
 
     /// Issues the lines that are due by cycle `now`.
     #[cold]
-    pub(crate) fn advance(&mut self, now: u64, dram: &mut Dram) {
+    pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
         while let Some(copy) = self.queue.front() {
             let slot = self.issued as usize % IN_FLIGHT;
             let at = self.ready[slot].max(copy.requested);
@@ -80,13 +80,15 @@ impl Copies {
                 break;
             }
             let line = self.issued - copy.first;
-            let ready = dram.read(copy.from + line, false, at);
-            dram.write(copy.to + line, false, ready);
+            // A core of the destination's socket copies.
+            let socket = memory.socket_of_line(copy.to);
+            let ready = memory.read(copy.from + line, false, socket, at);
+            let written = memory.write(copy.to + line, false, socket, ready);
             self.ready[slot] = ready;
             self.latency = self.latency - self.latency / 64 + (ready - at);
             self.issued += 1;
             if self.issued == copy.end {
-                self.ended.push_back(ready);
+                self.ended.push_back(written);
                 self.queue.pop_front();
             }
         }
@@ -120,10 +122,10 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DramSpec;
+    use crate::{Dram, DramSpec};
 
-    fn dram() -> Dram {
-        Dram::new(&DramSpec::default(), 3000, true)
+    fn dram() -> MainMemory {
+        MainMemory::new(Dram::new(&DramSpec::default(), 3000, true))
     }
 
     #[test]
@@ -150,12 +152,12 @@ mod tests {
 
     #[test]
     fn a_load_during_a_copy_waits_for_lines_in_flight_and_not_for_the_whole_copy() {
-        let alone = dram().read(1 << 26, false, 1_000_000) - 1_000_000;
+        let alone = dram().read(1 << 26, false, 0, 1_000_000) - 1_000_000;
         let (mut copies, mut dram, mut worst) = (Copies::new(), dram(), 0);
         copies.request(0, 1 << 20, 1 << 15, 0);
         for now in (0..40_000).step_by(100) {
             copies.advance(now, &mut dram);
-            worst = worst.max(dram.read((1 << 26) + now, false, now) - now);
+            worst = worst.max(dram.read((1 << 26) + now, false, 0, now) - now);
         }
         assert!(!copies.idle());
         assert!(worst > alone && worst < alone + 2000, "alone {alone}, worst {worst}");

@@ -9,9 +9,10 @@
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
 use crate::intermediate_map::IntermediateMap;
+use crate::main_memory::MainMemory;
 use crate::prefetch::{Prefetcher, Suggestion};
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
-use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, Served};
+use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, NodeCounters, NodesSpec, Served};
 use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub struct HierarchyCounters {
     pub llc: CacheCounters,
     /// Main memory.
     pub dram: DramCounters,
+    /// Each memory node, if there are several.
+    pub nodes: Vec<NodeCounters>,
     /// Zeroing of fresh pages.
     pub zeroing: ZeroingCounters,
 }
@@ -62,12 +65,14 @@ pub struct HierarchyCounters {
 impl HierarchyCounters {
     /// Adds the counters of another part of a run.
     pub fn add(&mut self, other: &HierarchyCounters) {
-        let HierarchyCounters { l1i, l1d, l2, llc, dram, zeroing } = other;
+        let HierarchyCounters { l1i, l1d, l2, llc, dram, nodes, zeroing } = other;
         self.l1i.add(l1i);
         self.l1d.add(l1d);
         self.l2.add(l2);
         self.llc.add(llc);
         self.dram.add(dram);
+        self.nodes.resize(self.nodes.len().max(nodes.len()), NodeCounters::default());
+        self.nodes.iter_mut().zip(nodes).for_each(|(sum, node)| sum.add(node));
         self.zeroing.add(zeroing);
     }
 }
@@ -101,12 +106,14 @@ struct FirstLevel {
 struct SecondLevel {
     cache: Cache,
     prefetcher: Prefetcher,
+    /// Of the core: where its requests to main memory come from.
+    socket: u8,
 }
 
 #[derive(Clone, Debug)]
 struct Shared {
     llc: Cache,
-    dram: Dram,
+    dram: MainMemory,
     /// The LLC's arrays are larger than the sim host's private caches, so the sim host prefetches them during
     /// the look-ups of the levels above.
     large: bool,
@@ -129,7 +136,7 @@ struct Request {
 }
 
 impl Shared {
-    fn access(&mut self, request: Request, add: u8, now: u64) -> (u64, Served) {
+    fn access(&mut self, request: Request, socket: u8, add: u8, now: u64) -> (u64, Served) {
         let Request { line, class, flags, .. } = request;
         if let Some(place) = self.llc.find(line) {
             return (self.llc.hit(place, class, (flags & TABLE) | add, now), Served::Llc);
@@ -147,9 +154,9 @@ impl Shared {
         if self.background {
             self.advance(requested);
         }
-        let ready = self.dram.read(place, flags & TABLE != 0, requested);
+        let ready = self.dram.read(place, flags & TABLE != 0, socket, requested);
         if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
-            self.evicted(victim, ready);
+            self.evicted(victim, socket, ready);
         }
         (ready, Served::Dram)
     }
@@ -164,20 +171,20 @@ impl Shared {
 
     /// The last level evicted a line.
     #[inline(always)]
-    fn evicted(&mut self, victim: Victim, now: u64) {
+    fn evicted(&mut self, victim: Victim, socket: u8, now: u64) {
         if victim.flags & DIRTY != 0 {
             // An unmapped page has no frame to write to.
             let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
             if let Some(line) = place {
-                self.dram.write(line, victim.flags & TABLE != 0, now);
+                self.dram.write(line, victim.flags & TABLE != 0, socket, now);
             }
         }
     }
 
     /// A second level evicted a dirty line.
-    fn write_back(&mut self, victim: Victim, now: u64) {
+    fn write_back(&mut self, victim: Victim, socket: u8, now: u64) {
         if let Some(next) = self.llc.write_back(victim, now) {
-            self.evicted(next, now);
+            self.evicted(next, socket, now);
         }
     }
 }
@@ -206,7 +213,7 @@ impl SecondLevel {
 
     #[inline(always)]
     fn fetch(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64, admitted: u64) -> (u64, Served) {
-        let (ready, served) = shared.access(request, 0, admitted);
+        let (ready, served) = shared.access(request, self.socket, 0, admitted);
         if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready) {
             self.evicted(shared, victim, ready);
         }
@@ -216,7 +223,7 @@ impl SecondLevel {
     #[inline(always)]
     fn evicted(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
         if victim.flags & DIRTY != 0 {
-            shared.write_back(victim, now);
+            shared.write_back(victim, self.socket, now);
         }
     }
 
@@ -330,13 +337,14 @@ impl Hierarchy {
             second: SecondLevel {
                 cache: cache(&spec.l2, 2, spec.l1d.latency, core),
                 prefetcher: Prefetcher::new(&spec.l2),
+                socket: 0,
             },
         };
         Hierarchy {
             cores: (0..cores).map(private).collect(),
             shared: Shared {
                 llc: Cache::new(&spec.llc, cores, spec.l2.latency, timing, 3),
-                dram: Dram::new(&spec.dram, clock_mhz, timing),
+                dram: MainMemory::new(Dram::new(&spec.dram, clock_mhz, timing)),
                 copies: Copies::new(),
                 zeroing: ZeroWrites::new(cores, &spec.dram, clock_mhz),
                 background: false,
@@ -344,6 +352,21 @@ impl Hierarchy {
                 intermediate: None,
             },
         }
+    }
+
+    /// Divides main memory into nodes of these sizes, in bytes; node 0 has the DRAM of `spec`. With one size,
+    /// main memory stays as it is. `spec` and the rest are those of [`Hierarchy::new`].
+    pub fn use_nodes(&mut self, nodes: &NodesSpec, sizes: &[u64], spec: &HierarchySpec, clock_mhz: u64, timing: bool) {
+        self.shared.dram.use_nodes(nodes, sizes, &spec.dram, self.cores.len(), clock_mhz, timing);
+        for (core, private) in self.cores.iter_mut().enumerate() {
+            private.second.socket = self.shared.dram.socket_of_core(core);
+        }
+    }
+
+    /// Whether an address is in a memory node of another socket than the core's, or in a slow tier.
+    #[inline]
+    pub fn is_remote(&self, core: usize, at: PhysAddr) -> bool {
+        self.shared.dram.is_remote(core, at.line())
     }
 
     /// Switches time on or off, in a hierarchy that was built with it (`timing`). What the caches hold stays.
@@ -383,7 +406,7 @@ impl Hierarchy {
                 None => l1d.miss(second, shared, request, add, now.0),
             },
             EntryLevel::L2 => second.access(shared, request, add, now.0),
-            EntryLevel::Llc => shared.access(request, add, now.0),
+            EntryLevel::Llc => shared.access(request, second.socket, add, now.0),
         };
         Access { ready: Cycle(ready), served }
     }
@@ -530,6 +553,7 @@ impl Hierarchy {
         let mut sum = HierarchyCounters {
             llc: self.shared.llc.counters(),
             dram: self.shared.dram.counters(),
+            nodes: self.shared.dram.node_counters().cloned().collect(),
             zeroing: self.shared.zeroing.counters.clone(),
             ..HierarchyCounters::default()
         };
@@ -541,8 +565,8 @@ impl Hierarchy {
         sum
     }
 
-    /// Reports every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc`, `.dram`
-    /// and `.zeroing`.
+    /// Reports every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc`, `.dram`,
+    /// `.zeroing`, and `.node0` and so on if there are several memory nodes.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         let counters = self.counters();
         for (name, cache) in
@@ -551,6 +575,7 @@ impl Hierarchy {
             cache.report(&format!("{prefix}.{name}"), sink);
         }
         counters.dram.report(&format!("{prefix}.dram"), sink);
+        self.shared.dram.report_nodes(prefix, sink);
         counters.zeroing.report(&format!("{prefix}.zeroing"), sink);
     }
 

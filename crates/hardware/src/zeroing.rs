@@ -4,8 +4,9 @@
 //! all cores together at most as fast as the data buses. Their lines wait in the write queues of main memory
 //! and compete with all other accesses; no instruction waits for them.
 
+use crate::DramSpec;
 use crate::dram::BUS_BYTES;
-use crate::{Dram, DramSpec};
+use crate::main_memory::MainMemory;
 use ambulator_base::{LINE_BYTES, counters};
 use std::collections::VecDeque;
 
@@ -70,7 +71,7 @@ impl ZeroWrites {
 
     /// Writes the lines that are due by cycle `now`.
     #[cold]
-    pub(crate) fn advance(&mut self, now: u64, dram: &mut Dram) {
+    pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
         while let Some((next, core)) =
             (self.cores.iter().enumerate()).filter_map(|(core, runs)| Some((runs.front()?.next, core))).min()
         {
@@ -80,7 +81,7 @@ impl ZeroWrites {
             }
             let runs = &mut self.cores[core];
             let run = &mut runs[0];
-            dram.write(run.line, false, at >> FRACTION_BITS);
+            memory.write(run.line, false, memory.socket_of_core(core), at >> FRACTION_BITS);
             self.counters.lines += 1;
             self.free = at + self.spacing;
             run.line += 1;
@@ -100,11 +101,12 @@ impl ZeroWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dram;
 
     /// A line on the bus takes 5 cycles.
-    fn build(cores: usize) -> (ZeroWrites, Dram) {
+    fn build(cores: usize) -> (ZeroWrites, MainMemory) {
         let spec = DramSpec { channels: 1, data_rate: 3200, ..DramSpec::default() };
-        (ZeroWrites::new(cores, &spec, 2000), Dram::new(&spec, 2000, true))
+        (ZeroWrites::new(cores, &spec, 2000), MainMemory::new(Dram::new(&spec, 2000, true)))
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::free_lists::FreeLists;
+use crate::nodes::Nodes;
 use ambulator_base::{Invalid, Pfn, Random, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,10 @@ pub struct BuddyAllocator {
     /// The index that [`crate::fragment`] produced, if it ran.
     pub(crate) nominal_fmfi: Option<f64>,
     refusals: Refusals,
+    /// The nodes' own allocators, if there are several nodes: then they have all frames, and this one has none.
+    nodes: Option<Box<Nodes>>,
+    /// Of a node's own allocator: the first frame of the node.
+    pub(crate) first: u64,
 }
 
 /// Allocations that fail though there is memory; see [`BuddyAllocator::refuse`].
@@ -156,9 +161,28 @@ impl BuddyAllocator {
             max_block,
             nominal_fmfi: None,
             refusals: Refusals::default(),
+            nodes: None,
+            first: 0,
         };
         frames.free_range(Pfn(reserved), total_frames - reserved);
         frames
+    }
+
+    /// The nodes' own allocators, if there are several nodes.
+    #[inline(always)]
+    pub(crate) fn nodes(&self) -> Option<&Nodes> {
+        self.nodes.as_deref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn nodes_mut(&mut self) -> Option<&mut Nodes> {
+        self.nodes.as_deref_mut()
+    }
+
+    /// Gives all frames, `total`, to the allocators of nodes.
+    pub(crate) fn set_nodes(&mut self, nodes: Nodes, total: u64) {
+        self.nodes = Some(Box::new(nodes));
+        self.total = total;
     }
 
     /// Allocates a block of `order`, aligned to its size: the first block of the smallest sufficient order
@@ -167,6 +191,9 @@ impl BuddyAllocator {
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         if self.refuses() {
             return None;
+        }
+        if let Some(nodes) = self.nodes_mut() {
+            return nodes.allocate(order);
         }
         let serving = self.orders & (!0u32).checked_shl(order)?;
         if serving == 0 {
@@ -205,6 +232,9 @@ impl BuddyAllocator {
     /// The same, which is not refused.
     #[inline]
     pub(crate) fn take_at(&mut self, at: Pfn, order: u32) -> bool {
+        if let Some(nodes) = self.nodes_mut() {
+            return nodes.take_at(at, |zone| zone.take_at(at, order));
+        }
         match self.containing(at.0, order) {
             Some(from) => {
                 self.carve(at.0, order, from);
@@ -252,6 +282,9 @@ impl BuddyAllocator {
                 self.free(Pfn(at + (part << self.max_block)), self.max_block);
             }
             return;
+        }
+        if let Some(nodes) = self.nodes_mut() {
+            return nodes.zone_of_mut(Pfn(at)).free(Pfn(at), order);
         }
         assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
         assert!(
@@ -319,6 +352,9 @@ impl BuddyAllocator {
     /// Whether the frame is free. Frames past the end are not.
     #[inline]
     pub fn is_free(&self, at: Pfn) -> bool {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zone_of(at).is_free(at);
+        }
         self.words.get((at.0 >> GROUP_SHIFT) as usize).is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
     }
 
@@ -328,12 +364,18 @@ impl BuddyAllocator {
     /// When `at` is not aligned to the block's size.
     #[inline]
     pub fn is_block_free(&self, at: Pfn, order: u32) -> bool {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zone_of(at).is_block_free(at, order);
+        }
         self.containing(at.0, order).is_some()
     }
 
     /// The number of free frames.
     #[inline]
     pub fn free_frames(&self) -> u64 {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zones.iter().map(BuddyAllocator::free_frames).sum();
+        }
         self.free
     }
 
@@ -344,11 +386,17 @@ impl BuddyAllocator {
 
     /// The largest order with a free block.
     pub fn largest_free_order(&self) -> Option<u32> {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zones.iter().filter_map(BuddyAllocator::largest_free_order).max();
+        }
         self.orders.checked_ilog2()
     }
 
     /// The number of free blocks of exactly this order (parts of larger free blocks do not count).
     pub fn free_blocks(&self, order: u32) -> u64 {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zones.iter().map(|zone| zone.free_blocks(order)).sum();
+        }
         self.counts.get(order as usize).copied().unwrap_or(0)
     }
 

@@ -50,16 +50,27 @@ impl BuddyAllocator {
     /// The runs of adjacent free frames. Scans all frames (about 25 ms for 128 GiB of fragmented memory).
     pub fn contiguity(&self) -> Contiguity {
         let mut runs = Contiguity::default();
+        self.add_runs(&mut runs);
+        runs
+    }
+
+    /// Adds the runs of all nodes; none spans two.
+    fn add_runs(&self, runs: &mut Contiguity) {
+        if let Some(nodes) = self.nodes() {
+            nodes.zones.iter().for_each(|zone| zone.add_runs(runs));
+        }
         let mut from = 0;
         while let Some((start, end)) = self.run_from(from) {
             runs.add(end - start);
             from = end;
         }
-        runs
     }
 
     /// Whether all `frames` frames from `at` on are free.
     pub fn is_range_free(&self, at: Pfn, frames: u64) -> bool {
+        if let Some(nodes) = self.nodes() {
+            return nodes.zone_of(at).is_range_free(at, frames);
+        }
         frames == 0 || self.run_from(at.0).is_some_and(|(start, end)| start == at.0 && end - start >= frames)
     }
 
@@ -71,6 +82,9 @@ impl BuddyAllocator {
 
     /// The same, which is not refused.
     fn take_range(&mut self, at: Pfn, frames: u64) -> bool {
+        if let Some(nodes) = self.nodes_mut() {
+            return nodes.take_at(at, |zone| zone.take_range(at, frames));
+        }
         if !self.is_range_free(at, frames) {
             return false;
         }
@@ -90,6 +104,9 @@ impl BuddyAllocator {
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
         if self.refuses() {
             return None;
+        }
+        if let Some(nodes) = self.nodes_mut() {
+            return nodes.allocate_run(frames, align_order);
         }
         let align = 1u64.checked_shl(align_order)?;
         let mut from = 0;

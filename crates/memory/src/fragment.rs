@@ -141,10 +141,15 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
     // Blocks of one frame cannot be fragmented, only taken.
     let fmfi = if order == 0 { 0.0 } else { spec.fmfi.clamp(0.0, 1.0) };
     let free_share = spec.free_share.clamp(0.0, 1.0);
-    frames.edit(random, |words, random| {
-        let map = FrameMap { words };
-        take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
-    });
+    if let Some(nodes) = frames.nodes_mut() {
+        nodes.zones.iter_mut().for_each(|zone| _ = fragment(zone, spec, random));
+    } else {
+        let range = frames.first..total;
+        frames.edit(random, |words, random| {
+            let map = FrameMap { words };
+            take(map, range, order, grain, |stock| stock.plan(fmfi, free_share), random);
+        });
+    }
     if fmfi > 0.0 {
         // The requested index, unless the result differs by more than the granularity of blocks.
         let reached = frames.fmfi(order);
@@ -207,15 +212,15 @@ fn mask(order: u32) -> u64 {
 
 fn take(
     mut map: FrameMap<'_>,
-    total: u64,
+    range: std::ops::Range<u64>,
     order: u32,
     grain: u32,
     plan: impl FnOnce(&Stock) -> Plan,
     random: &mut Random,
 ) {
     let (block, part) = (1u64 << order, 1u64 << grain);
-    let starts = || (0..total).step_by(1 << order);
-    let mut stock = Stock { total, whole: 0, scattered: 0, block, grain: part };
+    let starts = || (range.start >> order << order..range.end).step_by(1 << order);
+    let mut stock = Stock { total: range.end - range.start, whole: 0, scattered: 0, block, grain: part };
     for at in starts() {
         let free = map.free_in(at, order);
         if free == block {
@@ -242,7 +247,7 @@ fn take(
                 map.take(at, 0, 0);
             }
         }
-        for start in (at..(at + block).min(total)).step_by(1 << grain) {
+        for start in (at..(at + block).min(range.end)).step_by(1 << grain) {
             let free = map.free_in(start, grain);
             if free > 0 {
                 let keep = parts.next(free, random);

@@ -36,7 +36,11 @@ pub struct PressureReport {
 /// freed.
 pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Random) -> PressureReport {
     let (free, total) = (frames.free_frames(), frames.total_frames());
-    let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;
+    if let Some(nodes) = frames.nodes_mut() {
+        let taken = nodes.zones.iter_mut().map(|zone| press(zone, spec, random).taken).sum();
+        return PressureReport { taken, free_share: frames.free_frames() as f64 / total.max(1) as f64 };
+    }
+    let wanted = (spec.pressure.clamp(0.0, 1.0) * (total - frames.first) as f64).round() as u64;
     let taken = wanted.min(free);
     let mut selection = Selection::new(free, taken);
     frames.edit(random, |words, random| {

@@ -17,6 +17,8 @@ ambulator_base::counters! {
         llc: Events,
         /// Walk loads served by DRAM.
         dram: Events,
+        /// Of these, loads from memory nodes of another socket than the core's, or from slow tiers.
+        dram_remote: Events,
         /// Writes of accessed and dirty bits and counters into tables.
         updates: Events,
         /// Table lines prefetched.
@@ -64,7 +66,10 @@ impl CorePort<'_> {
             Served::L1 => self.traffic.l1 += 1,
             Served::L2 => self.traffic.l2 += 1,
             Served::Llc => self.traffic.llc += 1,
-            Served::Dram => self.traffic.dram += 1,
+            Served::Dram => {
+                self.traffic.dram += 1;
+                self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
+            }
         }
         (access.ready.max(now), access.served)
     }

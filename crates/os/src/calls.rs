@@ -86,6 +86,7 @@ impl Kernel {
 
     /// Maps the frames that the placement has allocated for a new area.
     fn populate_eagerly(&mut self, process: ProcessId, vma: &Vma) -> Result<(), OsError> {
+        self.prefer_nodes_of_page(Page::containing(vma.start, PageSize::SIZE_4K));
         let (placement, mut context) = self.place_context();
         let ranges = placement.vma_added(process, vma.start, vma.end, &mut context);
         let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
@@ -135,6 +136,7 @@ impl Kernel {
         protection: Protection,
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mprotect")?;
+        self.restore_hints(process, start, end)?;
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
@@ -203,6 +205,7 @@ impl Kernel {
         // Every step that may fail for lack of memory comes before the first change.
         let moved = (old_end.0 - old.0).min(new_end.0 - new.0);
         let moved_end = old.offset(moved);
+        self.restore_hints(process, old, old_end)?;
         self.break_reservations(process, old, old_end);
         for edge in [old, moved_end, old_end] {
             self.split_at(process, edge)?;
@@ -277,6 +280,7 @@ impl Kernel {
 
     fn madvise(&mut self, process: ProcessId, start: VirtAddr, len: u64, advice: Advice) -> Result<(), OsError> {
         let (start, end) = range(start, len, "madvise")?;
+        self.restore_hints(process, start, end)?;
         match advice {
             Advice::Huge | Advice::NoHuge => {
                 // The ends of the range split areas, and no page may span two areas.

@@ -39,6 +39,15 @@ impl Kernel {
                         page.size, page.start, vma.end
                     ));
                 }
+                if state.is_hinted() {
+                    if self.process(process).translations.lookup(page.start, &self.memory).is_some() {
+                        return Err(format!("the table has an entry at {}, which a scan took away", page.start));
+                    }
+                    for i in 0..page.size.frames() {
+                        owners[(state.frame().0 + i) as usize] += 1;
+                    }
+                    continue;
+                }
                 if !state.present() {
                     swapped += 1;
                     continue;
@@ -126,7 +135,7 @@ impl Kernel {
             let mut va = VirtAddr(0);
             while let Some((page, state)) = self.next_page(number, va, crate::vma::TOP) {
                 va = page.end();
-                if state.present() {
+                if state.present() || state.is_hinted() {
                     let first = state.frame().0 as usize;
                     mapped[first..first + page.size.frames() as usize].fill(true);
                 }

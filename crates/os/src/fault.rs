@@ -15,6 +15,8 @@ pub enum FaultKind {
     SwapIn,
     /// Found the page mapped already.
     Spurious,
+    /// Mapped a page again whose entry a scan of NUMA balancing had taken away; it may have moved.
+    Hint,
 }
 
 /// How a fault uses 2 MiB pages.
@@ -47,6 +49,9 @@ impl Kernel {
                 self.counters.faults_spurious += 1;
                 FaultKind::Spurious
             }
+        } else if state.is_hinted() {
+            self.hint_fault(process, va)?;
+            FaultKind::Hint
         } else if state.swapped() {
             self.swap_in(process, &vma, va, access)?;
             FaultKind::SwapIn
@@ -91,7 +96,7 @@ impl Kernel {
                         self.cancel_lazy_free(process, at)?;
                     }
                     state.size()
-                } else if state.present() || state.swapped() {
+                } else if state.present() || state.swapped() || state.is_hinted() {
                     self.fault(process, at, access)?;
                     PageSize::SIZE_4K
                 } else {

@@ -30,6 +30,7 @@ impl Kernel {
         for vma in vmas.as_slice() {
             self.insert_area(child, *vma);
         }
+        self.restore_hints(parent, VirtAddr(0), crate::vma::TOP)?;
         // Unused frames of reservations are not shared.
         self.break_reservations(parent, VirtAddr(0), crate::vma::TOP);
         for vma in vmas.as_slice() {

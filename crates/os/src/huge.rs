@@ -149,7 +149,9 @@ impl Kernel {
     /// Whether [`Kernel::tick`] at `now` does anything.
     #[inline]
     pub fn daemons_are_due(&self, now: Cycle) -> bool {
-        self.promotion_schedule.is_due(now) || self.reclaim_schedule.is_low(self.frames.free_frames())
+        self.promotion_schedule.is_due(now)
+            || self.reclaim_schedule.is_low(self.frames.free_frames())
+            || self.numa_is_due(now)
     }
 
     #[cold]
@@ -166,6 +168,7 @@ impl Kernel {
                 self.promote_in_background()?;
             }
         }
+        self.run_numa(now)?;
         self.charge_shootdowns();
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::counters::OsCycles;
 use crate::identifiers::Identifiers;
 use crate::migrate::Migrations;
+use crate::numa::Numa;
 use crate::process::{Process, ProcessTable};
 use crate::promotion::PromotionSchedule;
 use crate::sharing::FrameOwners;
@@ -42,6 +43,8 @@ pub struct Kernel {
     pub(crate) shootdowns: Shootdowns,
     pub(crate) migrations: Migrations,
     pub(crate) zeroed: ZeroedFrames,
+    /// On a machine with several memory nodes.
+    pub(crate) numa: Option<Box<Numa>>,
     /// Huge pages handed out.
     pub(crate) huge_pages: u64,
     /// Frames taken before the kernel started.
@@ -70,6 +73,7 @@ impl Kernel {
             shootdowns: Shootdowns::new(spec.flush_ceiling),
             migrations: Migrations::default(),
             zeroed: ZeroedFrames::default(),
+            numa: None,
             initially_taken: frames.total_frames() - frames.free_frames(),
             exited: Footprint::default(),
             memory,
@@ -96,6 +100,7 @@ impl Kernel {
     /// The translations of a process, and their context.
     #[inline]
     pub(crate) fn translations(&mut self, process: ProcessId) -> (&mut Translations, TableContext<'_>) {
+        self.prefer_nodes_of_tables();
         let Kernel { processes, memory, frames, ledger, costs, .. } = self;
         (&mut processes.get_mut(process).translations, TableContext { memory, frames, ledger, costs })
     }
@@ -208,7 +213,13 @@ impl Kernel {
     /// Page faults served since the last reset of the counters, including set-up touches.
     pub fn faults_served(&self) -> u64 {
         let c = &self.counters;
-        c.faults_4k + c.faults_2m + c.faults_1g + c.copies_on_write + c.reuses_on_write + c.swap_ins
+        c.faults_4k
+            + c.faults_2m
+            + c.faults_1g
+            + c.copies_on_write
+            + c.reuses_on_write
+            + c.swap_ins
+            + self.hint_faults()
     }
 
     /// The footprint of the process's translations.
@@ -257,6 +268,7 @@ impl Kernel {
             switch: total(LedgerCause::Switch),
         }
         .report(&format!("{prefix}.cycles"), sink);
+        self.report_numa(prefix, sink);
         self.placement.report(&format!("{prefix}.placement"), sink);
         for (_, process) in self.processes.live() {
             process.translations.report(&format!("{prefix}.table"), sink);
@@ -267,6 +279,7 @@ impl Kernel {
     pub fn reset_counters(&mut self) {
         self.counters.reset();
         self.ledger.reset();
+        self.reset_numa_counters();
     }
 
     pub(crate) fn table_error(&self, error: MapError, page: Page) -> OsError {

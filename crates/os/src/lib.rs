@@ -15,6 +15,7 @@ mod kernel;
 mod ledger;
 mod lifecycle;
 mod migrate;
+mod numa;
 mod owned_context;
 mod page_state;
 mod pages;
@@ -42,6 +43,10 @@ pub use intermediate::{IntermediateMap, IntermediateMapFactory};
 pub use kernel::Kernel;
 pub use ledger::{Ledger, LedgerCause, TableLock};
 pub use migrate::Migration;
+pub use numa::{
+    Balancing, HugeMigration, MachineNodes, MemoryPolicy, NodeInfo, NodePageCounters, NumaCounters, NumaSpec,
+    TablePolicy,
+};
 pub use owned_context::OwnedContext;
 pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};

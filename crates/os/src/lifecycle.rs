@@ -11,6 +11,7 @@ impl Kernel {
     pub fn spawn(&mut self) -> Result<ProcessId, OsError> {
         let asid = self.processes.allocate_asid().ok_or(OsError::Processes)?;
         let number = self.processes.next_number();
+        self.prefer_nodes_of_tables();
         let Kernel { factory, memory, frames, ledger, costs, .. } = self;
         match factory.new_process(number, asid, &mut TableContext { memory, frames, ledger, costs }) {
             Ok(translations) => Ok(self.processes.add(asid, translations)),

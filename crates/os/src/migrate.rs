@@ -62,6 +62,7 @@ impl Kernel {
                 }
                 continue;
             }
+            self.prefer_nodes_of_page(page);
             let Some(frame) = self.frames.allocate(page.size.order()) else { return Ok(()) };
             if self.migrate(process, page, frame)? {
                 self.counters.migrations_out += 1;
@@ -85,7 +86,7 @@ impl Kernel {
 
     /// Moves a page to other frames, which the caller has allocated. If the table cannot map it there, the
     /// frames are freed and the result is false.
-    fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
+    pub(crate) fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
         let copy_on_write = self.page_state(process, page.start).copy_on_write();
         let entry = self.unmap_page(process, page)?;
         if self.try_map_page(process, Mapping { frame: to, ..entry }, copy_on_write).is_err() {
@@ -136,6 +137,7 @@ impl Kernel {
         }
         let asid = self.process(process).asid();
         let request = PlaceRequest { process, asid, page, vma_start: vma.start, vma_end: vma.end };
+        self.prefer_nodes_of_page(page);
         self.make_room(&request, true)?;
         let (placement, mut context) = self.place_context();
         let Some(to) = placement.allocate_for_migration(&request, &mut context) else { return Ok(false) };

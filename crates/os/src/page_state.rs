@@ -20,6 +20,8 @@ const COPY: u64 = 1 << 48;
 const SWAPPED: u64 = 1 << 49;
 /// `MADV_FREE`: reclaim may drop the page while it is clean.
 const LAZY: u64 = 1 << 50;
+/// Not present: a scan of NUMA balancing took the entry away; the frame and the size are still the page's.
+const HINTED: u64 = 1 << 51;
 
 impl PageState {
     /// No page.
@@ -82,6 +84,16 @@ impl PageState {
     #[inline(always)]
     pub fn swapped(self) -> bool {
         self.0 & SWAPPED != 0
+    }
+
+    /// The same page, whose entry a scan of NUMA balancing took away.
+    pub(crate) fn hinted(self) -> PageState {
+        self.with(PRESENT, false).with(HINTED, true)
+    }
+
+    /// Whether a scan of NUMA balancing took the page's entry away. It is not present then, and keeps its frame.
+    pub fn is_hinted(self) -> bool {
+        self.0 & HINTED != 0
     }
 
     pub(crate) fn lazily_free(self) -> bool {

@@ -14,7 +14,9 @@ impl Kernel {
     pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let request =
             PlaceRequest { process, asid: self.process(process).asid(), page, vma_start: vma.start, vma_end: vma.end };
+        self.prefer_nodes_of_page(page);
         self.make_room(&request, false)?;
+        self.prefer_nodes_of_page(page);
         let (placement, mut context) = self.place_context();
         Ok(placement.place(&request, &mut context))
     }
@@ -29,7 +31,7 @@ impl Kernel {
             if let Some(frame) = self.place(process, vma, page)? {
                 return Ok(frame);
             }
-            if self.reclaim(self.spec.reclaim_pages)? == 0 {
+            if self.demote_for_allocation()? == 0 && self.reclaim(self.spec.reclaim_pages)? == 0 {
                 return Err(self.out_of_memory(page.start, page.size.bytes()));
             }
         }
@@ -195,7 +197,7 @@ impl Kernel {
     pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, PageState)> {
         let vpn = self.process(process).pages.next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
         let state = self.page_state(process, vpn.start());
-        let size = if state.present() { state.size() } else { PageSize::SIZE_4K };
+        let size = if state.present() || state.is_hinted() { state.size() } else { PageSize::SIZE_4K };
         Some((Page::containing(vpn.start(), size), state))
     }
 
@@ -212,6 +214,8 @@ impl Kernel {
             if state.present() {
                 let entry = self.unmap_page(process, page)?;
                 self.release_frames(entry.frame, page.size);
+            } else if state.is_hinted() {
+                self.drop_hinted(process, page, state);
             } else {
                 self.process_mut(process).pages.set(page.start.vpn(), PageState::NONE);
                 self.swap.release();
@@ -224,7 +228,11 @@ impl Kernel {
     /// Splits the huge page that `va` lies in but does not start, if there is one.
     pub(crate) fn split_at(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         loop {
-            let state = self.page_state(process, va);
+            let mut state = self.page_state(process, va);
+            if state.is_hinted() && va != va.align_down(state.size()) {
+                self.restore_hinted(process, Page::containing(va, state.size()), false)?;
+                state = self.page_state(process, va);
+            }
             if !state.present() || state.size() == PageSize::SIZE_4K || va == va.align_down(state.size()) {
                 return Ok(());
             }

@@ -68,7 +68,7 @@ impl Kernel {
                 continue;
             };
             at = page.end();
-            if state.present() {
+            if state.present() || state.is_hinted() && self.try_restore_hinted(process, page) {
                 let evicted = self.age_or_evict(process, page.start, write)?;
                 if evicted > 0 {
                     // If a huge page was split, the hand continues after the evicted part.

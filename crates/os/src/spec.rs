@@ -1,6 +1,6 @@
 //! Settings of the modelled kernel.
 
-use crate::Zeroing;
+use crate::{NumaSpec, Zeroing};
 use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,8 @@ pub struct KernelSpec {
     /// Number of pages above which a TLB shootdown flushes the entire address space instead of single pages.
     #[schemars(range(max = 1 << 20), extend("x-unit" = "count", "x-source" = "Linux: tlb_single_page_flush_ceiling 33"))]
     pub flush_ceiling: u32,
+    /// Memory nodes: policies, demotion, balancing.
+    pub numa: NumaSpec,
 }
 
 impl Default for KernelSpec {
@@ -120,6 +122,7 @@ impl Default for KernelSpec {
             watermark_high: 0.003,
             asid_bits: 12,
             flush_ceiling: 33,
+            numa: NumaSpec::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ use ambulator_base::{Batch, ProcessId, VirtAddr, VmEvent};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, PageSizePolicy};
+use ambulator_os::{Kernel, KernelSpec, MachineNodes, NodeInfo, PageSizePolicy};
 use ambulator_sockets::DesignParts;
 use std::sync::Arc;
 
@@ -66,6 +66,7 @@ impl Machine {
         let each = if spread { (spec.machine.cores as usize / programs.len().max(1)).max(1) } else { 1 };
         let core_count = programs.len() * each;
         kernel.cores = core_count as u32;
+        kernel.use_nodes(machine_nodes(spec, core_count));
 
         let mut hypervisor = None;
         let mut new_hypervisor_walker = None;
@@ -76,6 +77,7 @@ impl Machine {
                     HypervisorPageSize::Huge => PageSizePolicy::Always,
                 },
                 zeroing: spec.kernel.zeroing,
+                numa: spec.kernel.numa.clone(),
                 ..KernelSpec::default()
             };
             let memory = PhysicalMemory::new(physical_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
@@ -88,6 +90,7 @@ impl Machine {
                 hypervisor_parts.placement,
             );
             hypervisor_kernel.cores = core_count as u32;
+            hypervisor_kernel.use_nodes(machine_nodes(spec, core_count));
             let machine = hypervisor_kernel.spawn().map_err(|e| bad(e.to_string()))?;
             let map = VmEvent::Map {
                 start: VirtAddr(0),
@@ -187,12 +190,26 @@ impl Machine {
     }
 }
 
+/// The memory nodes as the kernel knows them.
+fn machine_nodes(spec: &Spec, cores: usize) -> MachineNodes {
+    let slow = std::iter::once(false).chain(spec.nodes.others().into_iter().map(|node| node.slow));
+    let nodes = spec.nodes.sockets().into_iter().zip(slow).map(|(socket, slow)| NodeInfo { socket, slow });
+    MachineNodes { nodes: nodes.collect(), core_sockets: spec.nodes.core_sockets(cores) }
+}
+
 /// The caches and main memory.
 fn hierarchy(spec: &Spec, cores: usize, path: TranslationPath) -> Hierarchy {
     let intermediate = path == TranslationPath::Intermediate;
     let addresses = if intermediate { INTERMEDIATE.end.0 } else { spec.memory.bytes };
     let timing = spec.run.mode == RunMode::Timing;
     let mut hierarchy = Hierarchy::new(&spec.hierarchy(), cores, spec.machine.clock_mhz, addresses, timing);
+    hierarchy.use_nodes(
+        &spec.nodes,
+        &spec.nodes.sizes(spec.memory.bytes),
+        &spec.hierarchy(),
+        spec.machine.clock_mhz,
+        timing,
+    );
     if intermediate {
         hierarchy.use_intermediate_addresses(INTERMEDIATE.start);
     }

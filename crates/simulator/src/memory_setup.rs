@@ -24,11 +24,20 @@ impl MemorySetUp {
         seed: u64,
         boot: Vec<Boot>,
     ) -> Result<(BuddyAllocator, MemorySetUp), SimError> {
-        let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
+        let sizes = spec.nodes.sizes(bytes);
+        let of_nodes: Vec<u64> = sizes.iter().map(|bytes| bytes / ambulator_base::FRAME_BYTES).collect();
+        let mut frames = BuddyAllocator::with_nodes(&spec.memory.buddy, &of_nodes);
         if !boot.into_iter().all(|boot| boot(&mut frames)) {
+            let nodes = match &sizes[..] {
+                [_] => String::new(),
+                several => {
+                    let sizes: Vec<String> = several.iter().map(|bytes| crate::spec::show_size(*bytes)).collect();
+                    format!(" in one memory node (they have {})", sizes.join(", "))
+                }
+            };
             return Err(SimError::Spec(vec![format!(
-                "the design reserves contiguous memory at boot, and `memory.bytes`, {}, does not have that much: give more \
-                 memory, or smaller segments to the design",
+                "the design reserves contiguous memory at boot, and `memory.bytes`, {}, does not have that much{nodes}: give \
+                 more memory, or smaller segments to the design",
                 crate::spec::show_size(bytes)
             )]));
         }

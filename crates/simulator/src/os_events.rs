@@ -180,6 +180,7 @@ impl OperatingSystem {
         guest: PhysAddr,
     ) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
+        hypervisor.kernel.run_on(number, hw.kernel_time(number));
         // The hypervisor maps all guest memory writable.
         hypervisor.kernel.fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
         self.settle_hypervisor(hw, phase, number);
@@ -195,6 +196,7 @@ impl OperatingSystem {
         va: VirtAddr,
         access: AccessKind,
     ) -> Result<(), Stop> {
+        self.kernel.run_on(number, hw.kernel_time(number));
         let core = &mut hw.cores[number];
         core.counters.page_faults += 1;
         self.kernel.fault(core.process, va, access).map_err(|e| stop_of(&e))?;
@@ -203,9 +205,19 @@ impl OperatingSystem {
         Ok(())
     }
 
+    /// The kernel, and the hypervisor, act for a core from now on.
+    fn run_on(&mut self, hw: &Hardware, number: usize) {
+        let now = hw.kernel_time(number);
+        self.kernel.run_on(number, now);
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.kernel.run_on(number, now);
+        }
+    }
+
     /// Runs the kernel's background daemons up to the core's time.
     pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
         hw.acts(|| Action::new("daemons"));
+        self.kernel.run_on(number, hw.kernel_time(number));
         self.kernel.tick(hw.cores[number].process, hw.kernel_time(number)).map_err(|e| stop_of(&e))?;
         self.settle(hw, phase, number);
         Ok(())
@@ -221,6 +233,7 @@ impl OperatingSystem {
         number: usize,
         act: impl FnOnce(&mut Kernel) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
+        self.kernel.run_on(number, hw.kernel_time(number));
         let result = act(&mut self.kernel);
         let released = self.take_released(hw, Phase::Measure, number);
         self.settle(hw, Phase::Measure, number);
@@ -383,6 +396,7 @@ impl OperatingSystem {
             Stop::Failed(format!("the program's stream refers to process {process}, which it has not forked"))
         };
         hw.acts(|| Action::new(call_name(event)));
+        self.run_on(hw, number);
         let core = &mut hw.cores[number];
         match event {
             VmEvent::Fork { child } => {

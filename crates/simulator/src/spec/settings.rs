@@ -3,11 +3,11 @@
 use super::schema::{Choice as SettingChoice, Kind, Setting};
 use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
-use ambulator_base::{Invalid, PageSize, out_of_range};
-use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
+use ambulator_base::{FRAME_BYTES, Invalid, PageSize, out_of_range};
+use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec, NodesSpec};
 use ambulator_memory::{BlockOrder, BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
-use ambulator_os::{CostTable, KernelSpec, PageSizePolicy};
+use ambulator_os::{Balancing, CostTable, KernelSpec, NumaSpec, PageSizePolicy};
 use ambulator_sockets::{Choice, DesignSettings, DesignSpec, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub struct Spec {
     pub llc: CacheSpec,
     /// Main memory's channels, banks and timings.
     pub dram: DramSpec,
+    /// Memory nodes: sockets' memories and slow tiers.
+    pub nodes: NodesSpec,
     /// TLBs and page walkers of each core.
     pub mmu: MmuSpec,
     /// Main memory's size and state, as the operating system sees them.
@@ -65,6 +67,7 @@ impl Default for Spec {
             l2,
             llc,
             dram,
+            nodes: NodesSpec::default(),
             mmu: MmuSpec::default(),
             memory: MemorySpec::default(),
             kernel: KernelSpec::default(),
@@ -114,6 +117,7 @@ impl Spec {
         wrong.extend(self.mmu.validate("mmu"));
         wrong.extend(self.memory.validate("memory"));
         wrong.extend(self.kernel.validate("kernel"));
+        wrong.extend(self.validate_nodes());
         wrong.extend(self.costs.validate("costs"));
         wrong.extend(self.energy.validate("energy"));
         let choice = self.choice();
@@ -138,6 +142,30 @@ impl Spec {
             pwc: self.mmu.pwc.clone(),
             hypervisor_table: nested.then(|| self.virtualization.hypervisor_table.clone()),
         }
+    }
+
+    /// What is wrong with the memory nodes, and with what the kernel is to do with them.
+    fn validate_nodes(&self) -> Vec<Invalid> {
+        let NodesSpec { node1, node2, node3, .. } = &self.nodes;
+        if [node1, node2, node3].iter().all(|node| node.bytes == 0) && self.kernel.numa == NumaSpec::default() {
+            return Vec::new();
+        }
+        let block = FRAME_BYTES << (self.memory.buddy.max_order - 1).min(40);
+        let cores = self.machine.cores as usize;
+        let mut wrong = self.nodes.validate("nodes", &self.dram, cores, self.memory.bytes, block);
+        let slow: Vec<bool> = std::iter::once(false).chain(self.nodes.others().iter().map(|node| node.slow)).collect();
+        wrong.extend(self.kernel.numa.validate("kernel.numa", &slow));
+        let nested = self.virtualization.mode == VirtualizationMode::Nested;
+        for (key, is_set) in
+            [("demotion", self.kernel.numa.demotion), ("balancing", self.kernel.numa.balancing != Balancing::None)]
+        {
+            if nested && is_set {
+                let message = "moves pages of the machine itself, and `virtualization.mode` is \"nested\": there the hypervisor \
+                               places pages by node, and moves none; choose one of them";
+                wrong.push(Invalid::new(format!("kernel.numa.{key}"), message).and("virtualization.mode"));
+            }
+        }
+        wrong
     }
 
     /// What is wrong with asking for pages that a page table does not hold.

@@ -2,9 +2,9 @@
 
 use super::settings::{RunMode, Sampling, Spec, VirtualizationMode, WarmupMode};
 use crate::catalogue::catalogue;
-use ambulator_hardware::PrefetcherKind;
+use ambulator_hardware::{Medium, NodesSpec, PrefetcherKind};
 use ambulator_mmu::L2TlbOrganization;
-use ambulator_os::PageSizePolicy;
+use ambulator_os::{Balancing, MemoryPolicy, PageSizePolicy, TablePolicy};
 use ambulator_sockets::Socket;
 
 /// Why the setting `key` has no effect on a machine of `spec`, as a sentence's end that says what would be
@@ -24,6 +24,51 @@ fn of_absent_design(spec: &Spec, group: &str) -> Option<String> {
     (!in_use).then(|| format!("\"{}\" is not in {}", design.name, sockets.join(" or ")))
 }
 
+/// Why a setting of memory nodes has no effect.
+fn of_missing_node(spec: &Spec, node: &str, name: &str) -> Option<&'static str> {
+    let NodesSpec { node1, node2, node3, .. } = &spec.nodes;
+    let sockets = spec.nodes.sockets();
+    let one_socket = sockets.iter().chain(&spec.nodes.core_sockets).all(|socket| *socket == 0);
+    let (node, missing) = match node {
+        "node1" => (node1, "`nodes.node1.bytes` is 0: there is no such node"),
+        "node2" => (node2, "`nodes.node2.bytes` is 0: there is no such node"),
+        "node3" => (node3, "`nodes.node3.bytes` is 0: there is no such node"),
+        _ if one_socket => return Some("all memory nodes are of socket 0: there is no interconnect"),
+        _ => return None,
+    };
+    let of_dram = matches!(name, "channels" | "data_rate" | "t_cl" | "t_rcd" | "t_rp" | "t_ras");
+    let of_persistent = matches!(name, "read_ns" | "write_ns" | "read_gbs" | "write_gbs");
+    match (name, node.medium) {
+        ("bytes", _) => None,
+        _ if node.bytes == 0 => Some(missing),
+        (_, Medium::Persistent) if of_dram => Some("the node's `medium` is \"persistent\""),
+        (_, Medium::Dram) if of_persistent => Some("the node's `medium` is \"dram\""),
+        _ => None,
+    }
+}
+
+/// Why a setting of the kernel's work on memory nodes has no effect.
+fn of_numa(spec: &Spec, name: &str) -> Option<&'static str> {
+    let numa = &spec.kernel.numa;
+    let of_balancing = matches!(name, "scan_period" | "promotion_pages");
+    match name {
+        _ if spec.nodes.others().is_empty() => Some("`nodes.node1.bytes` is 0: the machine has one memory node"),
+        "nodes" if numa.policy == MemoryPolicy::Local => Some("`kernel.numa.policy` is \"local\""),
+        "table_node" if numa.table_policy != TablePolicy::Node => Some("`kernel.numa.table_policy` is not \"node\""),
+        "hot_threshold" if numa.balancing != Balancing::HintFaults => {
+            Some("`kernel.numa.balancing` is not \"hint-faults\"")
+        }
+        "hot_scans" if numa.balancing != Balancing::AccessedBits => {
+            Some("`kernel.numa.balancing` is not \"accessed-bits\"")
+        }
+        "scan_pages" | "huge_migration" if numa.balancing == Balancing::None && !numa.demotion => {
+            Some("`kernel.numa.balancing` is \"none\" and `kernel.numa.demotion` false: no page moves")
+        }
+        _ if of_balancing && numa.balancing == Balancing::None => Some("`kernel.numa.balancing` is \"none\""),
+        _ => None,
+    }
+}
+
 /// Why a setting below `group` has no effect, where another setting decides about it.
 fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
     let kernel = &spec.kernel;
@@ -31,6 +76,8 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
     let nested = spec.virtualization.mode == VirtualizationMode::Nested;
     let (of, name) = rest.rsplit_once('.').unwrap_or(("", rest));
     match group {
+        "nodes" => of_missing_node(spec, of, name),
+        "kernel" if of == "numa" => of_numa(spec, name),
         "mmu" if spec.mmu.perfect && !matches!(rest, "perfect" | "va_bits") => {
             Some("`mmu.perfect` is true: there are neither TLBs nor walks")
         }
@@ -61,6 +108,7 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
                     "`kernel.page_size_policy` is \"never\" and `kernel.gigantic_pages` false: there are no huge pages",
                 )
             }
+            "watermark_low" | "watermark_high" if !spec.nodes.others().is_empty() => None,
             "watermark_min" | "watermark_low" | "watermark_high" if kernel.swap_bytes == 0 => {
                 Some("`kernel.swap_bytes` is 0: without swap there are no watermarks")
             }
