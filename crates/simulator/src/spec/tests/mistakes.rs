@@ -91,7 +91,7 @@ fn designs_that_exclude_each_other_get_one_sentence() {
         ),
         (
             vec!["mmu.perfect=true", "design.tlb_prefetch=tlb-stride"],
-            "mmu.perfect",
+            "design.tlb_prefetch",
             "leaves nothing to do for `design.tlb_prefetch`, \"tlb-stride\"",
         ),
         (
@@ -138,7 +138,7 @@ fn mistakes_in_tlb_prefetching_are_reported_with_what_would_be_right() {
     for (options, sentences) in [
         (
             "design.tlb_prefetch=tlb-strid",
-            ["is \"tlb-strid\", and there are: none, tlb-sequential, tlb-stride,", "`design.tlb_prefetch`"],
+            ["it must be one of \"none\", \"tlb-sequential\", \"tlb-stride\"", "did you mean \"tlb-stride\"?"],
         ),
         ("mmu.prefetch_queue.entries=0", ["mmu.prefetch_queue.entries", "1"]),
         ("mmu.prefetch_queue.pending=65", ["mmu.prefetch_queue.pending", "64"]),
