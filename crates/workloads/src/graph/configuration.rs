@@ -7,11 +7,12 @@
 //! neighbour at a place is the vertex to which the place's partner belongs.
 //!
 //! The degrees are those of the stochastic Kronecker graph with the same settings. There a vertex whose label
-//! has `j` ones among its `s` bits has a Poisson number of edges, with a mean that only depends on `j`. The
-//! upper bits of a label name a block of some thousand vertices, the lower ones a place in it. Blocks whose
-//! upper bits have as many ones share a few rows of drawn degrees and differ by a random rotation. So an offset
-//! is a block's first edge plus a difference of two prefix sums, and the tables take some 10 bytes for each
-//! block of 1024 to 2048 vertices: 5 MiB for half a billion vertices.
+//! has `j` ones among its `s` bits has a Poisson number of edges, with a mean that only depends on `j`. Vertices lie
+//! in blocks of 1024 to 2047. Each block has one of a few rows of drawn degrees, rotated at random; a row is a fair
+//! sample of all vertices but the hubs, which are drawn one by one and of which a block has at most one. So an offset
+//! is a block's first edge, a difference of two prefix sums, and the hub's edges if it comes before: the tables
+//! take some 20 bytes for each block, 6 MiB for half a billion vertices. A graph of up to [`ROWS`] blocks has a row of
+//! its own for each, and no hubs apart.
 //!
 //! Why this is close to a Kronecker graph: with Graph500's parameters the probability of an edge is nearly the
 //! product of a share of each end (0.57 beside 0.76 * 0.76 at each level), and the two models are alike in
@@ -24,13 +25,15 @@ use ambulator_base::{Random, mix64, mul_high};
 
 /// Vertices of a block are from this many on, to less than twice as many.
 const BLOCK_VERTICES: u64 = 1 << 10;
-/// Rows of degrees for each number of ones in a block's label.
-const VARIANTS: u64 = 4;
+/// Rows of degrees that blocks share.
+const ROWS: u64 = 32;
+/// Vertices of a class that all rows together must have; those of a rarer one are hubs.
+const LEAST: f64 = 8.0;
 /// Bits of a packed [`Block`].
-const ROW_BITS: u32 = 7;
+const ROW_BITS: u32 = 5;
 const ROTATION_BITS: u32 = 11;
 
-/// First stored edge, row and rotation of a block, packed: 46, 7 and 11 bits.
+/// First stored edge, row and rotation of a block, packed: 48, 5 and 11 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Block(u64);
 
@@ -144,6 +147,13 @@ impl Matching {
     }
 }
 
+/// A vertex with many edges: its place in its block, and how many edges it has in addition to the row's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Hub {
+    place: u32,
+    edges: u32,
+}
+
 /// A graph with the degrees of a Kronecker graph and ends paired at random, all computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigurationGraph {
@@ -155,6 +165,9 @@ pub struct ConfigurationGraph {
     blocks: Vec<Block>,
     block_scale: Scale,
     block_guide: Vec<u32>,
+    /// For each block one more than the number of its hub, 0 for none.
+    hub_of: Vec<u32>,
+    hubs: Vec<Hub>,
     /// For each row the sums of degrees before each place, and their total.
     prefixes: Vec<u32>,
     row_scales: Vec<Scale>,
@@ -187,49 +200,55 @@ impl ConfigurationGraph {
     /// Bytes of the simulator's memory that the tables take.
     pub fn sim_host_bytes(vertices: u64) -> u64 {
         let (blocks, width) = blocks_of(vertices.max(1));
-        let rows = u64::from(blocks.ilog2() + 1) * VARIANTS;
-        blocks * 12 + rows * (width * 4 + 2 * width.next_power_of_two() * 4)
+        blocks * 23 + blocks.min(ROWS) * (width * 4 + 2 * width.next_power_of_two() * 4)
     }
 
-    /// The expected edges of the block with the most, and so at least those of any vertex: sums of degrees
-    /// within a block are 32-bit.
-    pub fn most_edges_of_a_block(spec: &GraphSpec, vertices: u64) -> f64 {
-        let (blocks, width) = blocks_of(vertices.max(1));
-        let edges = (blocks * width) as f64 * f64::from(spec.edge_factor);
-        shares(spec).map(|share| edges * share.max(1.0 - share).powi(blocks.ilog2() as i32)).iter().sum()
+    /// The expected edges of the greatest hub: sums of degrees within a block are 32-bit.
+    pub fn most_edges_of_a_vertex(spec: &GraphSpec, vertices: u64) -> f64 {
+        let levels = vertices.max(2).next_power_of_two().ilog2() as i32;
+        let edges = vertices as f64 * f64::from(spec.edge_factor);
+        shares(spec).map(|share| edges * share.max(1.0 - share).powi(levels)).iter().sum()
     }
 
-    /// The graph with these settings. [`ConfigurationGraph::most_edges_of_a_block`] must be below 2^31.
+    /// The graph with these settings. [`ConfigurationGraph::most_edges_of_a_vertex`] must be below 2^31.
     pub fn new(spec: &GraphSpec, vertices: u64, seed: u64) -> ConfigurationGraph {
         let (block_count, width) = blocks_of(vertices);
-        let levels = block_count.ilog2();
+        let row_count = block_count.min(ROWS);
         let mut random = Random::for_purpose(seed, "configuration degrees");
-        let row_count = u64::from(levels + 1) * VARIANTS;
+        let (degrees, hub_edges) = draw_degrees(spec, block_count * width, row_count * width, &mut random);
         let row_cells = 2 * width.next_power_of_two();
-        let mut prefixes = Vec::with_capacity((row_count * (width + 1)) as usize);
+        let mut prefixes: Vec<u32> = Vec::with_capacity((row_count * (width + 1)) as usize);
         let (mut row_scales, mut row_guides) = (Vec::new(), Vec::new());
-        let all = block_count * width * u64::from(spec.edge_factor);
-        for row in 0..row_count {
-            let degrees = draw_row(spec, all as f64, levels, (row / VARIANTS) as u32, width, &mut random);
+        for row in degrees.chunks_exact(width as usize) {
             let mut sum = 0u32;
             let start = prefixes.len();
             prefixes.push(0);
-            for degree in degrees {
-                sum = sum.saturating_add(degree);
+            for degree in row {
+                sum = sum.saturating_add(*degree);
                 prefixes.push(sum);
             }
             let scale = Scale::new(row_cells, u64::from(sum));
             row_guides.extend(scale.guide(row_cells, width as usize, |i| u64::from(prefixes[start + i + 1])));
             row_scales.push(scale);
         }
+        // Hubs are in blocks that lie wholly in the graph, one in each.
+        let whole = (vertices / width).max(1);
+        let order = Permutation::new(whole, seed, "hubs");
+        let mut hub_of = vec![0; block_count as usize];
+        let mut hubs = Vec::new();
+        for (block, edges) in (0..whole).map(|i| order.of(i)).zip(hub_edges) {
+            hubs.push(Hub { place: random.below(width) as u32, edges });
+            hub_of[block as usize] = hubs.len() as u32;
+        }
         let mut blocks = Vec::with_capacity(block_count as usize + 1);
         let mut first = 0;
         let key = Random::for_purpose(seed, "configuration blocks").next_u64();
-        for label in block_labels(spec, block_count, vertices, width, seed) {
-            let mixed = mix64(label ^ key);
-            let row = u64::from(label.count_ones()) * VARIANTS + mixed % VARIANTS;
+        for block in 0..block_count {
+            let mixed = mix64(block ^ key);
+            let row = if block_count > ROWS { mixed % ROWS } else { block };
             blocks.push(Block::new(first, row, mul_high(mixed, width)));
-            first += u64::from(prefixes[((row + 1) * (width + 1) - 1) as usize]);
+            let hub = (hub_of[block as usize] as usize).checked_sub(1).map_or(0, |hub| hubs[hub].edges);
+            first += u64::from(prefixes[((row + 1) * (width + 1) - 1) as usize]) + u64::from(hub);
         }
         blocks.push(Block::new(first, 0, 0));
         let mut graph = ConfigurationGraph {
@@ -239,6 +258,8 @@ impl ConfigurationGraph {
             blocks,
             block_scale: Scale::new(2 * block_count, first),
             block_guide: Vec::new(),
+            hub_of,
+            hubs,
             prefixes,
             row_scales,
             row_guides,
@@ -269,22 +290,33 @@ impl ConfigurationGraph {
         &self.prefixes[row * places..(row + 1) * places]
     }
 
+    /// Edges of a block's row before one of its places, without those of its hub.
+    #[inline(always)]
+    fn before(&self, block: Block, place: usize) -> u32 {
+        let row = self.row(block.row());
+        let (begin, width) = (block.rotation(), self.width as usize);
+        let there = begin + place;
+        match there.checked_sub(width) {
+            None => row[there] - row[begin],
+            Some(wrapped) => row[wrapped] + (row[width] - row[begin]),
+        }
+    }
+
+    #[inline(always)]
+    fn hub(&self, block: usize) -> Option<Hub> {
+        (self.hub_of[block] as usize).checked_sub(1).map(|hub| self.hubs[hub])
+    }
+
     /// The first stored edge of vertex `u`; the end of the last vertex's for the number after it.
     #[inline(always)]
     pub fn offset(&self, u: u64) -> u64 {
-        let (at, place) = (u as u32 / self.width, (u as u32 % self.width) as usize);
+        let (at, place) = (u as u32 / self.width, u as u32 % self.width);
         let block = self.blocks[at as usize];
         if place == 0 {
             return block.first().min(self.edges);
         }
-        let row = self.row(block.row());
-        let (begin, width) = (block.rotation(), self.width as usize);
-        let there = begin + place;
-        let edges = match there.checked_sub(width) {
-            None => row[there] - row[begin],
-            Some(wrapped) => row[wrapped] + (row[width] - row[begin]),
-        };
-        (block.first() + u64::from(edges)).min(self.edges)
+        let hub = self.hub(at as usize).filter(|hub| hub.place < place).map_or(0, |hub| hub.edges);
+        (block.first() + u64::from(self.before(block, place as usize)) + u64::from(hub)).min(self.edges)
     }
 
     /// The vertex to which a stored edge belongs.
@@ -295,9 +327,19 @@ impl ConfigurationGraph {
             at += 1;
         }
         let block = self.blocks[at];
+        let mut within = (edge - block.first()) as u32;
+        if let Some(hub) = self.hub(at) {
+            // Its edges come after those that it has of its row.
+            let first = self.before(block, hub.place as usize + 1);
+            if within >= first {
+                match (within - first).checked_sub(hub.edges) {
+                    None => return at as u32 * self.width + hub.place,
+                    Some(beyond) => within = first + beyond,
+                }
+            }
+        }
         let row = self.row(block.row());
         let width = self.width as usize;
-        let mut within = (edge - block.first()) as u32;
         let begin = block.rotation();
         let tail = row[width] - row[begin];
         within = if within < tail { within + row[begin] } else { within - tail };
@@ -327,39 +369,48 @@ impl ConfigurationGraph {
     }
 }
 
-/// The label's upper bits for each block: a random order. The block of the hub, which may have all edges, is not
-/// among the last, whose vertices may be beyond the graph's end.
-fn block_labels(spec: &GraphSpec, blocks: u64, vertices: u64, width: u64, seed: u64) -> Vec<u64> {
-    let order = Permutation::new(blocks, seed, "vertex labels");
-    let mut labels: Vec<u64> = (0..blocks).map(|block| order.of(block)).collect();
-    let [first, second] = shares(spec);
-    let hub = if first + second >= 1.0 { 0 } else { blocks - 1 };
-    let whole = (vertices / width) as usize;
-    if let Some(at) = labels.iter().position(|label| *label == hub).filter(|at| *at >= whole) {
-        labels.swap(at, 0);
-    }
-    labels
-}
-
-/// Degrees of a block's places: the block's label has `ones` ones in `levels` bits, and the graph `edges` edges.
-fn draw_row(spec: &GraphSpec, edges: f64, levels: u32, ones: u32, width: u64, random: &mut Random) -> Vec<u32> {
-    let below = width.next_power_of_two().ilog2();
-    let all = (levels + below) as i32;
-    let order = Permutation::new(1 << below, random.next_u64(), "places of a block");
-    let mut degrees = vec![0u32; width as usize];
-    for low in 0..=below {
-        let j = (ones + low) as i32;
-        let mean = shares(spec).map(|share| edges * share.powi(all - j) * (1.0 - share).powi(j)).iter().sum();
-        let alike: Vec<u64> = (0..1u64 << below).filter(|place| place.count_ones() == low).collect();
-        // One draw from each equal part of the distribution: sums of blocks hardly vary.
-        for (i, place) in alike.iter().enumerate() {
-            let share = (i as f64 + random.unit()) / alike.len() as f64;
-            let place = (order.of(*place) * width) >> below;
-            let degree = &mut degrees[place as usize];
-            *degree = degree.saturating_add(poisson(mean, share, random));
+/// Degrees of the `places` of all rows, a sample of `vertices`, and those of hubs.
+///
+/// As in the stored Kronecker graph, the labels of the next larger power of two are folded onto the vertices: each
+/// vertex has one, and some have a second.
+fn draw_degrees(spec: &GraphSpec, vertices: u64, places: u64, random: &mut Random) -> (Vec<u32>, Vec<u32>) {
+    let levels = vertices.next_power_of_two().ilog2();
+    let edges = vertices as f64 * f64::from(spec.edge_factor);
+    let (mut labels, mut hubs) = (Vec::new(), Vec::new());
+    // Labels of a class, and in all rows: from their sums, so that all are met.
+    let (mut count, mut sum, mut drawn) = (1.0f64, 0.0, 0u64);
+    for ones in 0..=levels {
+        let mean = shares(spec)
+            .map(|share| edges * share.powi((levels - ones) as i32) * (1.0 - share).powi(ones as i32))
+            .iter()
+            .sum::<f64>();
+        let expected = count * places as f64 / vertices as f64;
+        let usual = 2.0 * f64::from(spec.edge_factor);
+        if places < vertices && expected < LEAST && mean > usual {
+            for i in 0..count.round() as u64 {
+                hubs.push(poisson(mean, (i as f64 + random.unit()) / count, random));
+            }
+        } else {
+            sum += expected;
+            let alike = (sum.round() as u64).saturating_sub(drawn);
+            drawn += alike;
+            // One draw from each equal part of the distribution: sums hardly vary.
+            for i in 0..alike {
+                labels.push(poisson(mean, (i as f64 + random.unit()) / alike as f64, random));
+            }
         }
+        count *= f64::from(levels - ones) / f64::from(ones + 1);
     }
-    degrees
+    random.shuffle(&mut labels);
+    random.shuffle(&mut hubs);
+    let mut degrees = vec![0u32; places as usize];
+    for (label, degree) in labels.into_iter().enumerate() {
+        let place = &mut degrees[label % places as usize];
+        *place = place.saturating_add(degree);
+    }
+    // Those with a second label are anywhere.
+    random.shuffle(&mut degrees);
+    (degrees, hubs)
 }
 
 /// The `share`-quantile of a Poisson distribution; a random number from its normal approximation if the mean is
@@ -435,9 +486,9 @@ mod tests {
         let graph = ConfigurationGraph::new(&spec, vertices, 3);
         let share = graph.edges() as f64 / (vertices * 32) as f64;
         assert!((0.995..1.005).contains(&share), "{share} of the edges");
-        let tables =
-            graph.blocks.len() * 8 + (graph.block_guide.len() + graph.prefixes.len() + graph.row_guides.len()) * 4;
-        assert!(tables < 9 << 20, "{tables} bytes");
+        let tables = graph.blocks.len() * 8
+            + (graph.hub_of.len() + graph.block_guide.len() + graph.prefixes.len() + graph.row_guides.len()) * 4;
+        assert!(tables < 8 << 20, "{tables} bytes");
         assert!(ConfigurationGraph::sim_host_bytes(vertices).abs_diff(tables as u64) < 2 << 20);
         // Edges at the far end of 34 bits.
         let u = vertices

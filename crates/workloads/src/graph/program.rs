@@ -130,14 +130,14 @@ impl GraphChoice<'_> {
         if problems.is_empty() && self.is_configuration() {
             /// Sums of degrees are 32-bit.
             const MOST: f64 = (1u64 << 31) as f64;
-            let block = ConfigurationGraph::most_edges_of_a_block(self.graph, vertices);
-            if block >= MOST {
+            let hub = ConfigurationGraph::most_edges_of_a_vertex(self.graph, vertices);
+            if hub >= MOST {
                 problems.push(
                     Invalid::new(
                         format!("{at}.graph.a"),
                         format!(
                             "is {}, `{at}.graph.b` {} and `{at}.graph.c` {}: the greatest hub of {vertices} vertices \
-                             has some {block:.1e} edges, and at most 2^31 can be computed; set them nearer to each \
+                             has some {hub:.1e} edges, and at most 2^31 can be computed; set them nearer to each \
                              other (Graph500 has 0.57, 0.19, 0.19), or a smaller footprint",
                             self.graph.a, self.graph.b, self.graph.c
                         ),
