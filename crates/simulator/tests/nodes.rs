@@ -101,7 +101,7 @@ fn tables_that_hash_or_learn_follow_pages_between_nodes() {
 #[test]
 fn huge_pages_and_lookasides_follow_pages_between_nodes() {
     moves_pages(&[("thp", &[])], 1);
-    let small = ["pom_tlb.bytes=1MiB"];
+    let small = ["pom_tlb.entries=16384"];
     let blocks = ["memory.buddy.max_order=11"];
     moves_pages(&[("rmm", &blocks), ("clustered-tlb", &blocks), ("pom-tlb", &small), ("flattened", &[])], 20);
 }
