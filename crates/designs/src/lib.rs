@@ -25,6 +25,7 @@ designs! {
     radix,
     flattened,
     asap,
+    dmt,
     ideal,
     hashed,
     ecpt,
@@ -38,6 +39,8 @@ designs! {
     utopia,
     revelator,
     spec_tlb,
+    ca_paging,
+    spot,
     perfect_speculation,
     midgard,
 }

@@ -46,6 +46,9 @@ struct Entry {
     translated: u64,
     /// Where the second line is, of a store that crosses a line.
     second: PhysAddr,
+    /// A load that computes with a prediction: the cycle before which it does not commit; once its value is
+    /// ready, the cycles between. Else 0.
+    verified: u64,
     /// Cycle in which a store leaves the store queue, or a load's value arrives from there; else `UNKNOWN`.
     drained: u64,
     /// Position in the stream of records.
@@ -93,6 +96,8 @@ pub struct InFlight {
     pub second: PhysAddr,
     /// When both are known.
     pub translated: Cycle,
+    /// A load does not commit before: it computes with an address that is verified only then.
+    pub verified: Cycle,
     /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the slowest
     /// load of the walk or the lookaside; others are the machine's.
     pub translation: u8,
@@ -306,6 +311,7 @@ impl CoreWindow {
         entry.done = UNKNOWN;
         entry.issued = known;
         entry.translated = cycle;
+        entry.verified = 0;
         entry.drained = UNKNOWN;
         entry.position = position;
         entry.waiter = NONE;
@@ -397,8 +403,16 @@ impl CoreWindow {
     /// The load or store of an event that asks for its line.
     #[inline(always)]
     pub fn in_flight(&self, place: u32) -> InFlight {
-        let Entry { record, issued, at, second, translated, translation, .. } = self.entries[place as usize];
-        InFlight { record, issued: Cycle(issued), at, second, translated: Cycle(translated), translation }
+        let Entry { record, issued, at, second, translated, verified, translation, .. } = self.entries[place as usize];
+        InFlight {
+            record,
+            issued: Cycle(issued),
+            at,
+            second,
+            translated: Cycle(translated),
+            verified: Cycle(verified),
+            translation,
+        }
     }
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
@@ -413,6 +427,7 @@ impl CoreWindow {
         entry.issued = issued;
         entry.translation = flight.translation;
         entry.translated = translated;
+        entry.verified = flight.verified.0;
         if entry.record.kind == RecordKind::Load {
             entry.translated = known.0.max(translated);
             // A value from the store queue does not wait for the translation.
@@ -464,7 +479,9 @@ impl CoreWindow {
             value = drained;
             self.entries[place].served = Served::L1;
         }
-        self.entries[place].done = value;
+        let entry = &mut self.entries[place];
+        entry.done = value.max(entry.verified);
+        entry.verified = entry.done - value;
         self.become_known(place, value);
         self.wake();
         Cycle(value)
@@ -578,15 +595,19 @@ impl CoreWindow {
     /// translation and its data, of which the latest counts first.
     #[inline]
     fn waited_for(&mut self, place: usize, commit: u64) {
-        let Entry { record, base, done, translated, issued, translation, served, late, .. } = self.entries[place];
+        let Entry { record, base, done, translated, verified, issued, translation, served, late, .. } =
+            self.entries[place];
         self.stack.add(late, base.saturating_sub(self.committed));
         let left = commit.saturating_sub(base.max(self.committed) + record.instructions());
         let (mut data, mut translating) = (0, 0);
         if record.kind == RecordKind::Load {
-            data = left.min(done.saturating_sub(translated) * self.width);
+            // The walk that verifies a prediction may end after the data are there.
+            translating = left.min(verified * self.width);
+            data = (left - translating).min((done - verified).saturating_sub(translated) * self.width);
         }
         if record.is_data() {
-            translating = (left - data).min(translated.min(done).saturating_sub(issued) * self.width);
+            let rest = left - data - translating;
+            translating += rest.min(translated.min(done).saturating_sub(issued) * self.width);
         }
         let (of_data, of_translation) = (Cause::of_data(served), Cause::of_translation(translation));
         self.stack.add(of_data, data);
@@ -735,6 +756,13 @@ impl CoreWindow {
                 self.planned = self.delayed(self.planned, slot + self.planned_instructions - 1, FRONT);
             }
         }
+    }
+
+    /// A load has computed with a wrong prediction: what is younger dispatches at `at` at the earliest. Records
+    /// that are in flight already stay.
+    pub fn flush(&mut self, at: Cycle) {
+        self.stall_front(at);
+        self.front_branch |= self.front == at.0 * self.width;
     }
 
     /// The cycle of dispatch.

@@ -25,7 +25,7 @@ pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{
-    Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,
+    Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Verification,
     Walk, WalkOutcome, Walker,
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
