@@ -2,9 +2,9 @@
 //!
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
-//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when it
-//! asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of the
-//! next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
+//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when
+//! it asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of
+//! the next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
 //! order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
@@ -34,8 +34,8 @@ struct Entry {
     record: Record,
     /// Index of the record's instruction, counted from 1.
     index: u64,
-    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the `k`-th
-    /// instruction of the gap commits at `base + k`.
+    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the
+    /// `k`-th instruction of the gap commits at `base + k`.
     base: u64,
     /// Cycle in which the record can commit, or `UNKNOWN`. Once it has committed: the slot in which it did.
     done: u64,
@@ -98,8 +98,8 @@ pub struct InFlight {
     pub translated: Cycle,
     /// A load does not commit before: it computes with an address that is verified only then.
     pub verified: Cycle,
-    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the slowest
-    /// load of the walk or the lookaside; others are the machine's.
+    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the
+    /// slowest load of the walk or the lookaside; others are the machine's.
     pub translation: u8,
 }
 
@@ -417,8 +417,8 @@ impl CoreWindow {
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
     /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
-    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later than
-    /// `flight.translated` where pages are translated after the last level.
+    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later
+    /// than `flight.translated` where pages are translated after the last level.
     #[inline(always)]
     pub fn locate(&mut self, place: u32, flight: &InFlight, known: Cycle) -> bool {
         let place = place as usize;
@@ -461,8 +461,8 @@ impl CoreWindow {
         false
     }
 
-    /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in which the
-    /// value is ready, which is earlier than `ready` when an older store forwards it.
+    /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in
+    /// which the value is ready, which is earlier than `ready` when an older store forwards it.
     #[inline(always)]
     pub fn complete(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
         let place = place as usize;
@@ -590,9 +590,9 @@ impl CoreWindow {
         }
     }
 
-    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last one:
-    /// adds the slots between to the cycle stack. It dispatched late; then it waited for its operands, its
-    /// translation and its data, of which the latest counts first.
+    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last
+    /// one: adds the slots between to the cycle stack. It dispatched late; then it waited for its operands,
+    /// its translation and its data, of which the latest counts first.
     #[inline]
     fn waited_for(&mut self, place: usize, commit: u64) {
         let Entry { record, base, done, translated, verified, issued, translation, served, late, .. } =
@@ -758,8 +758,8 @@ impl CoreWindow {
         }
     }
 
-    /// A load has computed with a wrong prediction: what is younger dispatches at `at` at the earliest. Records
-    /// that are in flight already stay.
+    /// A load has computed with a wrong prediction: what is younger dispatches at `at` at the earliest.
+    /// Records that are in flight already stay.
     pub fn flush(&mut self, at: Cycle) {
         self.stall_front(at);
         self.front_branch |= self.front == at.0 * self.width;
@@ -778,8 +778,8 @@ impl CoreWindow {
         Cycle(self.committed.div_ceil(self.width))
     }
 
-    /// Lets time pass up to `now`, which is not before anything so far, without any instruction: nothing is in
-    /// flight, and the time between counts for nothing. (Instructions that take no time ran then.)
+    /// Lets time pass up to `now`, which is not before anything so far, without any instruction: nothing is
+    /// in flight, and the time between counts for nothing. (Instructions that take no time ran then.)
     pub fn skip_to(&mut self, now: Cycle) {
         self.counted_from += now.since(self.retired_cycle());
         let slot = now.0 * self.width;

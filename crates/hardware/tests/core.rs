@@ -268,8 +268,8 @@ fn a_front_end_stall_delays_later_instructions() {
     assert!((298..=300).contains(&stalled), "{stalled}");
 }
 
-/// A load whose data arrive after `data` cycles, at an address that is verified after `verified` cycles; then a
-/// load that depends on it, and one that does not. When each of them issues, and when all have committed.
+/// A load whose data arrive after `data` cycles, at an address that is verified after `verified` cycles; then
+/// a load that depends on it, and one that does not. When each of them issues, and when all have committed.
 fn verified_load(data: u64, verified: u64, flushes: bool) -> (u64, u64, u64) {
     let mut core = CoreWindow::new(&spec());
     let Event { place, at, .. } = core.dispatch(&load(0)).expect("nothing else is pending");

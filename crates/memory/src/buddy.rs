@@ -190,9 +190,9 @@ impl BuddyAllocator {
         self.unmovable.get_or_insert(self.total);
     }
 
-    /// Allocates a frame of the kernel. With [`BuddyAllocator::group_by_mobility`], the lowest free one of the
-    /// current block for such frames; if that is full, of another free block; as [`BuddyAllocator::allocate`]
-    /// does, if there is none.
+    /// Allocates a frame of the kernel. With [`BuddyAllocator::group_by_mobility`], the lowest free one of
+    /// the current block for such frames; if that is full, of another free block; as
+    /// [`BuddyAllocator::allocate`] does, if there is none.
     #[inline]
     pub fn allocate_unmovable(&mut self) -> Option<Pfn> {
         match self.unmovable {

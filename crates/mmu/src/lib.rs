@@ -25,8 +25,8 @@ pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{
-    Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Verification,
-    Walk, WalkOutcome, Walker,
+    Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,
+    Verification, Walk, WalkOutcome, Walker,
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Tlb, TlbEntry};

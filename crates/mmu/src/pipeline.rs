@@ -3,10 +3,14 @@
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Verification, Walk, WalkOutcome, Walker, WalkerPool,
+    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Verification, Walk, WalkOutcome, Walker,
+    WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
-    tell::{first_name, tell_answer, tell_computed, tell_guess, tell_hint, tell_join, tell_known_line, tell_rights, tell_verdict},
+    tell::{
+        first_name, tell_answer, tell_computed, tell_guess, tell_hint, tell_join, tell_known_line, tell_rights,
+        tell_verdict,
+    },
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
@@ -528,8 +532,8 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
-    /// When a load whose data are `at` may ask for them: at once, if it computes with a prediction that the walk
-    /// verifies at `verified`; after the flush, if the prediction was wrong.
+    /// When a load whose data are `at` may ask for them: at once, if it computes with a prediction that the
+    /// walk verifies at `verified`; after the flush, if the prediction was wrong.
     fn compute_ahead<const W: bool>(
         &mut self,
         guess: &Speculation,
@@ -539,7 +543,8 @@ impl Mmu {
     ) -> Cycle {
         let Some(lost) = guess.computes.filter(|_| guess.data_count > 0) else { return verified };
         let right = guess.data[0] == at;
-        let ready = if right { now.after(u64::from(guess.latency)).min(verified) } else { verified.after(u64::from(lost)) };
+        let ready =
+            if right { now.after(u64::from(guess.latency)).min(verified) } else { verified.after(u64::from(lost)) };
         self.verification = Verification { at: verified.max(ready), flush: !right };
         // The MMU's time is what the access waits for.
         self.counters.mmu_cycles = self.counters.mmu_cycles + ready.since(now) - verified.since(now);

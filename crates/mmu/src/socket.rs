@@ -17,8 +17,8 @@ pub struct Translation {
     pub executable: bool,
     /// The entry's dirty bit is set (a store need not set it again).
     pub dirty: bool,
-    /// The entry's range bit is set: a range translation covers the page too, or it is part of a large contiguous
-    /// mapping. Under nested paging: both stages' bits are set.
+    /// The entry's range bit is set: a range translation covers the page too, or it is part of a large
+    /// contiguous mapping. Under nested paging: both stages' bits are set.
     pub ranged: bool,
 }
 
@@ -252,8 +252,8 @@ pub struct Bus {
     pub channels: u32,
 }
 
-/// Guesses where data and page-table entries are. It never supplies a translation: the walk has the last word,
-/// also about a guess that a load computes with ([`Speculation::computes`]).
+/// Guesses where data and page-table entries are. It never supplies a translation: the walk has the last
+/// word, also about a guess that a load computes with ([`Speculation::computes`]).
 pub trait Speculator: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);

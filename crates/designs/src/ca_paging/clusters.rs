@@ -11,8 +11,9 @@ pub(super) struct NextFit {
 }
 
 impl NextFit {
-    /// The first frame of a run of free clusters of `2^order` frames for `pages` pages: the first run behind the
-    /// rover that is long enough, or else the longest one. `None` if no cluster is free. Allocates nothing.
+    /// The first frame of a run of free clusters of `2^order` frames for `pages` pages: the first run behind
+    /// the rover that is long enough, or else the longest one. `None` if no cluster is free. Allocates
+    /// nothing.
     pub fn choose(&mut self, pages: u64, order: u32, frames: &BuddyAllocator) -> Option<Pfn> {
         if frames.largest_free_order().is_none_or(|largest| largest < order) {
             return None;

@@ -9,20 +9,21 @@
 //!   (`_capaging_vma_offset`, `alloc_pages_vma_capaging`).
 //! - The contiguity map and next-fit placement: `clusters.rs` (`capaging_next_fit_placement`).
 //!
-//! The first fault of a VMA chooses a run of free clusters as long as the VMA, next fit, and records the offset
-//! between addresses and frames. Each later fault asks for the frame at this offset. Nothing is reserved: if
-//! the frame is taken, the rest of the VMA is placed again, and gets an offset of its own. Guest and hypervisor
-//! place independently, each in its own memory. Any design that profits from contiguity can be beside it.
+//! The first fault of a VMA chooses a run of free clusters as long as the VMA, next fit, and records the
+//! offset between addresses and frames. Each later fault asks for the frame at this offset. Nothing is
+//! reserved: if the frame is taken, the rest of the VMA is placed again, and gets an offset of its own. Guest
+//! and hypervisor place independently, each in its own memory. Any design that profits from contiguity can be
+//! beside it.
 //!
 //! Choices.
 //! - The contiguity map is read from the allocator's free blocks; the authors' kernel keeps a list of them.
 //! - Offsets are congruent modulo 2 MiB from the start, so that huge pages and base pages share them. The
 //!   authors' kernel rounds the target of a huge page up and records a second offset.
 //! - The authors' kernel places again for huge pages only, and splits no cluster for a base page: it is meant
-//!   for transparent huge pages. `replace_base` lets base pages do both, so that the policy works without huge
-//!   pages.
-//! - Page tables would take the frames right behind those of a VMA, the smallest free blocks. Linux keeps pages of
-//!   the kernel in blocks of their own, and so does the allocator once this policy is in use.
+//!   for transparent huge pages. `replace_base` lets base pages do both, so that the policy works without
+//!   huge pages.
+//! - Page tables would take the frames right behind those of a VMA, the smallest free blocks. Linux keeps
+//!   pages of the kernel in blocks of their own, and so does the allocator once this policy is in use.
 //! - Pages larger than a cluster go wherever there is room.
 
 mod clusters;
@@ -46,7 +47,8 @@ pub(crate) struct CaPagingSpec {
     /// The most offsets of a VMA; then the oldest is replaced.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "SUB_VMA_TOTAL in the authors' kernel (64)"))]
     pub(crate) sub_vmas: u32,
-    /// Whether the rest of a VMA is placed again if the frame for a base page is taken, not only for a huge page.
+    /// Whether the rest of a VMA is placed again if the frame for a base page is taken, not only for a huge
+    /// page.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: false in the authors' kernel, which is meant for huge pages"))]
     pub(crate) replace_base: bool,
 }

@@ -19,7 +19,8 @@ ambulator_base::counters! {
         target_taken: Events,
         /// Pages that went anywhere because no cluster was free.
         no_cluster: Events,
-        /// Pages that went anywhere: base pages that may not be placed again, and pages larger than a cluster.
+        /// Pages that went anywhere: base pages that may not be placed again, and pages larger than a
+        /// cluster.
         anywhere: Events,
     }
 }
@@ -55,8 +56,8 @@ impl CaPlacement {
         }
     }
 
-    /// The offset for a page: that of the nearest sub-VMA below it, or else above it. And the pages from it up
-    /// to the next sub-VMA, or to the end of the VMA.
+    /// The offset for a page: that of the nearest sub-VMA below it, or else above it. And the pages from it
+    /// up to the next sub-VMA, or to the end of the VMA.
     fn offset(&self, request: &PlaceRequest) -> (Option<i64>, u64) {
         let (at, start, end) = (request.page.start.0, request.vma_start.0, request.vma_end.0);
         let all = self.sub_vmas.get(&request.process);
@@ -68,13 +69,7 @@ impl CaPlacement {
 
     /// Chooses a run for `pages` pages that begins at the 2 MiB of `first`; records the offset from the page
     /// of the request on.
-    fn choose(
-        &mut self,
-        request: &PlaceRequest,
-        first: VirtAddr,
-        pages: u64,
-        os: &PlaceContext<'_>,
-    ) -> Option<i64> {
+    fn choose(&mut self, request: &PlaceRequest, first: VirtAddr, pages: u64, os: &PlaceContext<'_>) -> Option<i64> {
         let order = self.spec.cluster_order.min(os.frames.max_block_order());
         let frame = self.next_fit.choose(pages, order, os.frames)?;
         let offset = first.align_down(PageSize::SIZE_2M).vpn().0 as i64 - frame.0 as i64;

@@ -49,7 +49,8 @@ fn pages_of_a_vma_are_contiguous_in_whatever_order_they_are_touched() {
     for page in [0, 2047, 4, 6, 1000] {
         assert_eq!(rig.base(START, 8 * MIB, START + page * 4096), first - 5 + page);
     }
-    // The next VMA is placed behind: the two clusters of the first are left alone, though nothing is reserved.
+    // The next VMA is placed behind: the two clusters of the first are left alone, though nothing is
+    // reserved.
     let next = rig.base(START + (1 << 30), 4 * MIB, START + (1 << 30));
     assert_eq!(next, first - 5 + 2048);
     assert_eq!((rig.placement.counters().placed, rig.placement.counters().at_offset), (2, 7));
@@ -176,9 +177,7 @@ fn contiguous_pages(placement: &str, policy: PageSizePolicy, scatter: bool) -> u
         }
     }
     let frame = |page: u64| {
-        let va = VirtAddr(START + page * 4096);
-        let state = kernel.page_state(process, va);
-        state.frame().0 + (va.0 >> 12) % state.size().frames()
+        kernel.page_state(process, VirtAddr(START + page * 4096)).frame().0
     };
     (1..pages).filter(|page| frame(*page) == frame(page - 1) + 1).count()
 }

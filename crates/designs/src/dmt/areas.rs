@@ -11,7 +11,8 @@ impl Areas {
     /// Adds an area; returns it with what it touches.
     pub fn add(&mut self, start: u64, end: u64) -> Range<u64> {
         let (mut from, mut to) = (start, end);
-        let touching: Vec<u64> = self.0.range(..=end).rev().take_while(|(_, to)| **to >= start).map(|(from, _)| *from).collect();
+        let touching: Vec<u64> =
+            self.0.range(..=end).rev().take_while(|(_, to)| **to >= start).map(|(from, _)| *from).collect();
         for first in touching {
             let last = self.0.remove(&first).unwrap_or(first);
             (from, to) = (from.min(first), to.max(last));

@@ -1,14 +1,14 @@
 //! DMT: the entries that map the pages of a VMA are contiguous in physical memory, so that hardware computes
 //! the address of an entry and loads it, instead of walking to it.
 //!
-//! Source: Zhang et al., "Direct Memory Translation for Virtualized Clouds", ASPLOS 2024. The text at hand was
-//! its abstract, and the kernel and the scripts that its authors published (`mm/hyperlane.c`); what comes from
-//! the kernel says so, and what neither says is a choice.
+//! Source: Zhang et al., "Direct Memory Translation for Virtualized Clouds", ASPLOS 2024. The text at hand
+//! was its abstract, and the kernel and the scripts that its authors published (`mm/hyperlane.c`); what comes
+//! from the kernel says so, and what neither says is a choice.
 //!
-//! - OS half: [`Tree`] with the [`Teas`] of its process, in `teas.rs`. A Translation Entry Area (TEA, `tea.rs`)
-//!   is a run of frames that are at the same time the tables of a level of the radix tree, in the order of
-//!   their addresses. So both stay coherent at no cost: an entry exists once. There is a TEA for each page
-//!   size: the tables of the last level, of the directories, and of the directory pointers.
+//! - OS half: [`Tree`] with the [`Teas`] of its process, in `teas.rs`. A Translation Entry Area (TEA,
+//!   `tea.rs`) is a run of frames that are at the same time the tables of a level of the radix tree, in the
+//!   order of their addresses. So both stay coherent at no cost: an entry exists once. There is a TEA for
+//!   each page size: the tables of the last level, of the directories, and of the directory pointers.
 //! - VMAs are clustered (`areas.rs`, `teas.rs`): neighbours share a TEA if at most a share `bubbles` of its
 //!   tables belongs to no VMA (2% in the kernel: `HPL_MERGE_THRESHOLD`). VMAs below `min_vma` have no TEA
 //!   (`HPL_VMA_THRESHOLD`).
@@ -19,15 +19,16 @@
 //!   register covers.
 //!
 //! Choices.
-//! - A TEA is reserved when its VMA is created; the authors' kernel does so when the VMA needs its first table.
+//! - A TEA is reserved when its VMA is created; the authors' kernel does so when the VMA needs its first
+//!   table.
 //! - A register covers whole tables. A table that two VMAs share is in one TEA, and serves both.
-//! - A register is in use only while its TEA holds entries of pages: those of 2 MiB cost a process nothing that
-//!   has none.
+//! - A register is in use only while its TEA holds entries of pages: those of 2 MiB cost a process nothing
+//!   that has none.
 //! - An entry that is not present is looked for by the x86 walker: a page fault is never the fetcher's word,
 //!   because the page may have a size without a TEA.
-//! - Tables that move are told to the walk caches by an epoch in the registers: a core that loads the registers
-//!   of a process with a new epoch drops what its walk caches have of it. Cores that run it at that moment are
-//!   interrupted; the ledger is charged for a shootdown.
+//! - Tables that move are told to the walk caches by an epoch in the registers: a core that loads the
+//!   registers of a process with a new epoch drops what its walk caches have of it. Cores that run it at that
+//!   moment are interrupted; the ledger is charged for a shootdown.
 
 mod areas;
 mod tea;

@@ -82,8 +82,8 @@ impl Tea {
         if self.level == 0 { self.in_use > 0 } else { self.pages > 0 }
     }
 
-    /// The contents of its register: the first address, with the level in bits 1 and 2 and "present" in bit 0;
-    /// the address after the last; the physical address of the entry for the first.
+    /// The contents of its register: the first address, with the level in bits 1 and 2 and "present" in bit
+    /// 0; the address after the last; the physical address of the entry for the first.
     pub fn register(&self) -> [u64; 3] {
         let (start, end) = (self.tables.start << self.span(), self.tables.end << self.span());
         [start | (self.level as u64) << 1 | 1, end, self.frame_of(self.tables.start).start().0]

@@ -128,8 +128,8 @@ impl Teas {
         parts
     }
 
-    /// The range of tables that these tables may share with the TEAs next to them; `None` if it would have too
-    /// many bubbles with any of them.
+    /// The range of tables that these tables may share with the TEAs next to them; `None` if it would have
+    /// too many bubbles with any of them.
     fn cluster(&self, level: usize, tables: &Range<u64>) -> Option<Range<u64>> {
         let own = || self.teas.iter().filter(|tea| tea.level == level);
         let before = own().filter(|tea| tea.tables.start < tables.end).max_by_key(|tea| tea.tables.start);
@@ -148,13 +148,7 @@ impl Teas {
     }
 
     /// Makes one TEA of those within `tables`, that covers all of them. False if there is no memory for it.
-    fn grow(
-        &mut self,
-        level: usize,
-        tables: Range<u64>,
-        footprint: &mut Footprint,
-        os: &mut TableContext<'_>,
-    ) -> bool {
+    fn grow(&mut self, level: usize, tables: Range<u64>, footprint: &mut Footprint, os: &mut TableContext<'_>) -> bool {
         let is_within = |tea: &Tea| tea.level == level && overlap(&tea.tables, &tables);
         let within: Vec<usize> = (0..self.teas.len()).filter(|at| is_within(&self.teas[*at])).collect();
         if let [only] = within[..]
@@ -165,7 +159,8 @@ impl Teas {
         // Room for as much again on the side on which it grows.
         let count = tables.end - tables.start;
         let grown = within.iter().map(|at| self.teas[*at].tables.clone());
-        let downwards = grown.clone().all(|old| old.start > tables.start) && grown.clone().all(|old| old.end == tables.end);
+        let downwards =
+            grown.clone().all(|old| old.start > tables.start) && grown.clone().all(|old| old.end == tables.end);
         let spare = count.min(tables.start);
         let wider = if downwards { tables.start - spare..tables.end } else { tables.start..tables.end + count };
         let found = [wider, tables.clone()].into_iter().find_map(|room| {

@@ -218,7 +218,10 @@ fn neighbours_share_a_tea_up_to_the_bubble_threshold() {
     rig.map(START, PageSize::SIZE_4K);
     rig.vma(START + 51 * TABLE, 49 * TABLE);
     rig.map(START + 51 * TABLE, PageSize::SIZE_4K);
-    assert_eq!(rig.registers().iter().map(|own| own[..2].to_vec()).collect::<Vec<_>>(), [[START | 1, START + 100 * TABLE]]);
+    assert_eq!(
+        rig.registers().iter().map(|own| own[..2].to_vec()).collect::<Vec<_>>(),
+        [[START | 1, START + 100 * TABLE]]
+    );
     assert_eq!(rig.walk(START + 51 * TABLE).1.len(), 1);
     // A hole of three: 3 of 112 is too many.
     rig.vma(START + 103 * TABLE, 9 * TABLE);
@@ -243,7 +246,8 @@ fn a_tea_shrinks_and_splits_with_its_vma() {
     // Ten of them: two TEAs, where they were.
     rig.gone(START + 41 * TABLE, 9 * TABLE);
     assert_eq!(rig.counter("tea_bytes"), (90 + 2) * FRAME_BYTES);
-    let expected = [[START + 50 * TABLE | 1, START + 100 * TABLE, tea + 50 * FRAME_BYTES], [START | 1, START + 40 * TABLE, tea]];
+    let expected =
+        [[START + 50 * TABLE | 1, START + 100 * TABLE, tea + 50 * FRAME_BYTES], [START | 1, START + 40 * TABLE, tea]];
     assert_eq!(rig.registers(), expected);
     for offset in pages {
         assert_eq!(rig.walk(START + offset).1, [PhysAddr(tea + offset / 4096 * 8)]);
@@ -420,7 +424,8 @@ fn in_a_virtual_machine_a_walk_is_three_loads() {
     // Guest-physical and host-physical addresses are equal, so that one memory has the bytes of both.
     let mut bed = TestBed::new(512 * MIB).unwrap();
     let spec = small();
-    let new = |bed: &mut TestBed| -> Box<dyn PageTable> { Box::new(Tree::new(Teas::new(&spec), 48, &mut bed.os()).unwrap()) };
+    let new =
+        |bed: &mut TestBed| -> Box<dyn PageTable> { Box::new(Tree::new(Teas::new(&spec), 48, &mut bed.os()).unwrap()) };
     let (mut guest, mut host) = (new(&mut bed), new(&mut bed));
     host.vma_added(VirtAddr(0), 512 * MIB, &mut bed.os());
     guest.vma_added(VirtAddr(START), 64 * MIB, &mut bed.os());

@@ -4,9 +4,7 @@
 use super::SpotSpec;
 use ambulator_base::{Asid, CounterSink, Counters, ProcessId};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{
-    Companion, CompanionFactory, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext,
-};
+use ambulator_os::{Companion, CompanionFactory, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 use std::collections::BTreeMap;
 
 ambulator_base::counters! {

@@ -1,18 +1,18 @@
-//! SpOT: an instruction's next access has the same offset between virtual and physical address as its last one,
-//! where mappings are contiguous. So a small table, indexed by the instruction, predicts translations.
+//! SpOT: an instruction's next access has the same offset between virtual and physical address as its last
+//! one, where mappings are contiguous. So a small table, indexed by the instruction, predicts translations.
 //!
-//! Source: Alverti et al., "Enhancing and Exploiting Contiguity for Fast Memory Virtualization", ISCA 2020, its
-//! hardware half. Its software half is the placement `ca-paging`. The text at hand was the abstract; what the
-//! table does comes from descriptions of the paper and from a public implementation that cites its page 521,
-//! and says so.
+//! Source: Alverti et al., "Enhancing and Exploiting Contiguity for Fast Memory Virtualization", ISCA 2020,
+//! its hardware half. Its software half is the placement `ca-paging`. The text at hand was the abstract; what
+//! the table does comes from descriptions of the paper and from a public implementation that cites its page
+//! 521, and says so.
 //!
 //! - Hardware half: `predictor.rs`, the prediction table.
 //! - OS half: `marks.rs`, the contiguity bit in entries, which keeps small mappings out of the table.
 //!
-//! On an L2 TLB miss of a load, the table predicts the physical address. The load asks for its data at once and
-//! its value goes to the instructions that wait for it, while the walk verifies in the background
-//! ([`Speculation::computes`]). The load commits no earlier than the walk ends. If the prediction was wrong, the
-//! pipeline is flushed. Nested walks are verified as a whole: the offset is that from guest-virtual to
+//! On an L2 TLB miss of a load, the table predicts the physical address. The load asks for its data at once
+//! and its value goes to the instructions that wait for it, while the walk verifies in the background
+//! ([`Speculation::computes`]). The load commits no earlier than the walk ends. If the prediction was wrong,
+//! the pipeline is flushed. Nested walks are verified as a whole: the offset is that from guest-virtual to
 //! host-physical addresses, and the bit counts if both stages have set it.
 //!
 //! Choices.
@@ -57,8 +57,8 @@ pub(crate) struct SpotSpec {
     /// The confidence, of 0 to 3, from which on an entry predicts. New entries have 1.
     #[schemars(range(max = 3), extend("x-unit" = "count", "x-source" = "SpOT: a 2-bit counter that predicts above 1"))]
     pub(crate) confidence: u8,
-    /// Whether an entry with confidence is never replaced: a new one waits until one of its set is wrong often
-    /// enough.
+    /// Whether an entry with confidence is never replaced: a new one waits until one of its set is wrong
+    /// often enough.
     #[schemars(extend("x-unit" = "flag", "x-source" = "a public implementation, which cites page 521 of the paper"))]
     pub(crate) keep_confident: bool,
     /// Whether the table gets only translations with the contiguity bit.

@@ -133,14 +133,7 @@ pub struct FakeSpeculator {
 impl Speculator for FakeSpeculator {
     fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
 
-    fn speculate(
-        &mut self,
-        _pc: VirtAddr,
-        _va: VirtAddr,
-        _access: AccessKind,
-        _now: Cycle,
-        _bus: Bus,
-    ) -> Speculation {
+    fn speculate(&mut self, _pc: VirtAddr, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
         self.log.note("speculate");
         let mut guess =
             Speculation { data_count: 1, table_count: 1, computes: self.computes, ..Speculation::default() };
