@@ -19,8 +19,7 @@ ambulator_base::counters! {
         target_taken: Events,
         /// Pages that went anywhere because no cluster was free.
         no_cluster: Events,
-        /// Pages that went anywhere: base pages that may not be placed again, and pages larger than a
-        /// cluster.
+        /// Pages that went anywhere: base pages that may not be placed again, and those above a cluster.
         anywhere: Events,
     }
 }
