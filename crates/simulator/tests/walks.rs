@@ -54,9 +54,10 @@ fn a_walk_by_arithmetic_takes_one_load_and_three_in_a_virtual_machine() {
     settings.push("virtualization.nested.tlb_entries=0");
     let done = run("nested-dmt", &settings, &one_load(bytes));
     assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
-    // Four levels of the guest, each behind one load of the hypervisor's, and one for the page itself.
+    // The data page's walk; those of the code page walk the guest's tree, and some find that the hypervisor has
+    // not mapped a table yet.
     let histogram = &done.histograms["walk_loads"];
-    assert_eq!(histogram.max, 4 * 2 + 1, "{histogram:?}");
+    assert_eq!(histogram.min, 3, "{histogram:?}");
     assert_eq!(counter(&done, "mmu.walker.direct"), 1);
 }
 
