@@ -16,6 +16,9 @@ fn choice(table: &Descriptor) -> Choice {
         if let Some(eager) = settings.get_mut("eager_bits") {
             *eager = false.into();
         }
+        if let Some(smallest) = settings.get_mut("min_vma") {
+            *smallest = (1 << 20).into();
+        }
     }
     choice
 }

@@ -123,7 +123,7 @@ impl Both {
         let of_data = self.host.entry(self.machine, VirtAddr(in_guest.0));
         let of_entry = self.host.entry(self.machine, VirtAddr(entry.0));
         self.engine.load_registers(self.guest.kernel.asid(process), &TableRegisters::default());
-        let guess = self.engine.speculate(va, AccessKind::Load, Cycle(0), Bus::default());
+        let guess = self.engine.speculate(VirtAddr(0), va, AccessKind::Load, Cycle(0), Bus::default());
         let guessed = &guess.data[..usize::from(guess.data_count)];
         let lines = &guess.table[..usize::from(guess.table_count)];
         let wanted = [entry_at, of_data, of_entry];

@@ -127,7 +127,7 @@ impl Machine {
         let mut walk = self.walker.walk(behind, access, Cycle(self.now), &mut port);
         if let (WalkOutcome::Mapped(found), Some(speculator)) = (&walk.outcome, &mut self.speculator) {
             speculator.load_registers(asid, &registers);
-            let guess = speculator.speculate(va, access, Cycle(self.now), Bus::default());
+            let guess = speculator.speculate(va, va, access, Cycle(self.now), Bus::default());
             let candidates = guess.data[..usize::from(guess.data_count)].iter();
             for at in candidates.chain(&guess.table[..usize::from(guess.table_count)]) {
                 assert!(at.0 < MEMORY, "{at:?} was guessed for {va:?}, beyond the memory");
@@ -334,6 +334,11 @@ fn choice(page_table: &str) -> Choice {
     let segment = |bytes, page_bytes| RestSegSpec { bytes, page_bytes, ways: 4 };
     let segments = vec![segment(4 << 20, 4096), segment(16 << 20, 2 << 20)];
     choice.settings.put("utopia", &UtopiaSpec { segments, ..UtopiaSpec::default() });
+    for settings in choice.settings.0.values_mut() {
+        if let Some(smallest) = settings.get_mut("min_vma") {
+            *smallest = (1 << 20).into();
+        }
+    }
     choice
 }
 

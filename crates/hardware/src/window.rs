@@ -2,9 +2,9 @@
 //!
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
-//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when it
-//! asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of the
-//! next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
+//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when
+//! it asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of
+//! the next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
 //! order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
@@ -34,8 +34,8 @@ struct Entry {
     record: Record,
     /// Index of the record's instruction, counted from 1.
     index: u64,
-    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the `k`-th
-    /// instruction of the gap commits at `base + k`.
+    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the
+    /// `k`-th instruction of the gap commits at `base + k`.
     base: u64,
     /// Cycle in which the record can commit, or `UNKNOWN`. Once it has committed: the slot in which it did.
     done: u64,
@@ -46,6 +46,9 @@ struct Entry {
     translated: u64,
     /// Where the second line is, of a store that crosses a line.
     second: PhysAddr,
+    /// A load that computes with a prediction: the cycle before which it does not commit; once its value is
+    /// ready, the cycles between. Else 0.
+    verified: u64,
     /// Cycle in which a store leaves the store queue, or a load's value arrives from there; else `UNKNOWN`.
     drained: u64,
     /// Position in the stream of records.
@@ -93,8 +96,10 @@ pub struct InFlight {
     pub second: PhysAddr,
     /// When both are known.
     pub translated: Cycle,
-    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the slowest
-    /// load of the walk or the lookaside; others are the machine's.
+    /// A load does not commit before: it computes with an address that is verified only then.
+    pub verified: Cycle,
+    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the
+    /// slowest load of the walk or the lookaside; others are the machine's.
     pub translation: u8,
 }
 
@@ -306,6 +311,7 @@ impl CoreWindow {
         entry.done = UNKNOWN;
         entry.issued = known;
         entry.translated = cycle;
+        entry.verified = 0;
         entry.drained = UNKNOWN;
         entry.position = position;
         entry.waiter = NONE;
@@ -397,14 +403,22 @@ impl CoreWindow {
     /// The load or store of an event that asks for its line.
     #[inline(always)]
     pub fn in_flight(&self, place: u32) -> InFlight {
-        let Entry { record, issued, at, second, translated, translation, .. } = self.entries[place as usize];
-        InFlight { record, issued: Cycle(issued), at, second, translated: Cycle(translated), translation }
+        let Entry { record, issued, at, second, translated, verified, translation, .. } = self.entries[place as usize];
+        InFlight {
+            record,
+            issued: Cycle(issued),
+            at,
+            second,
+            translated: Cycle(translated),
+            verified: Cycle(verified),
+            translation,
+        }
     }
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
     /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
-    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later than
-    /// `flight.translated` where pages are translated after the last level.
+    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later
+    /// than `flight.translated` where pages are translated after the last level.
     #[inline(always)]
     pub fn locate(&mut self, place: u32, flight: &InFlight, known: Cycle) -> bool {
         let place = place as usize;
@@ -413,6 +427,7 @@ impl CoreWindow {
         entry.issued = issued;
         entry.translation = flight.translation;
         entry.translated = translated;
+        entry.verified = flight.verified.0;
         if entry.record.kind == RecordKind::Load {
             entry.translated = known.0.max(translated);
             // A value from the store queue does not wait for the translation.
@@ -446,8 +461,8 @@ impl CoreWindow {
         false
     }
 
-    /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in which the
-    /// value is ready, which is earlier than `ready` when an older store forwards it.
+    /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in
+    /// which the value is ready, which is earlier than `ready` when an older store forwards it.
     #[inline(always)]
     pub fn complete(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
         let place = place as usize;
@@ -464,7 +479,9 @@ impl CoreWindow {
             value = drained;
             self.entries[place].served = Served::L1;
         }
-        self.entries[place].done = value;
+        let entry = &mut self.entries[place];
+        entry.done = value.max(entry.verified);
+        entry.verified = entry.done - value;
         self.become_known(place, value);
         self.wake();
         Cycle(value)
@@ -573,20 +590,24 @@ impl CoreWindow {
         }
     }
 
-    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last one:
-    /// adds the slots between to the cycle stack. It dispatched late; then it waited for its operands, its
-    /// translation and its data, of which the latest counts first.
+    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last
+    /// one: adds the slots between to the cycle stack. It dispatched late; then it waited for its operands,
+    /// its translation and its data, of which the latest counts first.
     #[inline]
     fn waited_for(&mut self, place: usize, commit: u64) {
-        let Entry { record, base, done, translated, issued, translation, served, late, .. } = self.entries[place];
+        let Entry { record, base, done, translated, verified, issued, translation, served, late, .. } =
+            self.entries[place];
         self.stack.add(late, base.saturating_sub(self.committed));
         let left = commit.saturating_sub(base.max(self.committed) + record.instructions());
         let (mut data, mut translating) = (0, 0);
         if record.kind == RecordKind::Load {
-            data = left.min(done.saturating_sub(translated) * self.width);
+            // The walk that verifies a prediction may end after the data are there.
+            translating = left.min(verified * self.width);
+            data = (left - translating).min((done - verified).saturating_sub(translated) * self.width);
         }
         if record.is_data() {
-            translating = (left - data).min(translated.min(done).saturating_sub(issued) * self.width);
+            let rest = left - data - translating;
+            translating += rest.min(translated.min(done).saturating_sub(issued) * self.width);
         }
         let (of_data, of_translation) = (Cause::of_data(served), Cause::of_translation(translation));
         self.stack.add(of_data, data);
@@ -752,6 +773,13 @@ impl CoreWindow {
         }
     }
 
+    /// A load has computed with a wrong prediction: what is younger dispatches at `at` at the earliest.
+    /// Records that are in flight already stay.
+    pub fn flush(&mut self, at: Cycle) {
+        self.stall_front(at);
+        self.front_branch |= self.front == at.0 * self.width;
+    }
+
     /// The cycle of dispatch.
     #[inline(always)]
     pub fn now(&self) -> Cycle {
@@ -765,8 +793,8 @@ impl CoreWindow {
         Cycle(self.committed.div_ceil(self.width))
     }
 
-    /// Lets time pass up to `now`, which is not before anything so far, without any instruction: nothing is in
-    /// flight, and the time between counts for nothing. (Instructions that take no time ran then.)
+    /// Lets time pass up to `now`, which is not before anything so far, without any instruction: nothing is
+    /// in flight, and the time between counts for nothing. (Instructions that take no time ran then.)
     pub fn skip_to(&mut self, now: Cycle) {
         self.counted_from += now.since(self.retired_cycle());
         let slot = now.0 * self.width;

@@ -94,6 +94,8 @@ pub struct BuddyAllocator {
     nodes: Option<Box<Nodes>>,
     /// Of a node's own allocator: the first frame of the node.
     pub(crate) first: u64,
+    /// With grouping by mobility: the first frame of the block that kernel frames come from.
+    unmovable: Option<u64>,
 }
 
 /// Allocations that fail though there is memory; see [`BuddyAllocator::refuse`].
@@ -163,6 +165,7 @@ impl BuddyAllocator {
             refusals: Refusals::default(),
             nodes: None,
             first: 0,
+            unmovable: None,
         };
         frames.free_range(Pfn(reserved), total_frames - reserved);
         frames
@@ -206,6 +209,40 @@ impl BuddyAllocator {
         };
         self.carve(at, order, from);
         Some(Pfn(at))
+    }
+
+    /// From now on frames of the kernel ([`BuddyAllocator::allocate_unmovable`]) come from blocks of 2 MiB of
+    /// their own, as in Linux, which groups pages by mobility.
+    pub fn group_by_mobility(&mut self) {
+        self.unmovable.get_or_insert(self.total);
+    }
+
+    /// Allocates a frame of the kernel. With [`BuddyAllocator::group_by_mobility`], the lowest free one of
+    /// the current block for such frames; if that is full, of another free block; as
+    /// [`BuddyAllocator::allocate`] does, if there is none.
+    #[inline]
+    pub fn allocate_unmovable(&mut self) -> Option<Pfn> {
+        match self.unmovable {
+            None => self.allocate(0),
+            Some(block) => self.allocate_grouped(block),
+        }
+    }
+
+    fn allocate_grouped(&mut self, block: u64) -> Option<Pfn> {
+        const ORDER: u32 = 9;
+        let frames = block..(block + (1 << ORDER)).min(self.total);
+        let found = frames.clone().find(|frame| self.is_free(Pfn(*frame)));
+        let larger = self.orders & (!0u32 << ORDER);
+        let at = match found {
+            Some(frame) => frame,
+            None if larger == 0 => return self.allocate(0),
+            None => {
+                let next = self.lowest(larger.trailing_zeros())?;
+                self.unmovable = Some(next);
+                next
+            }
+        };
+        (!self.refuses() && self.take_at(Pfn(at), 0)).then_some(Pfn(at))
     }
 
     /// The lowest free block of exactly `order`.

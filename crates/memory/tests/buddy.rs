@@ -465,3 +465,28 @@ fn refused_allocations_change_nothing_and_are_counted() {
     assert!(frames.allocate_run(5, 0).is_some());
     frames.free(first, 0);
 }
+
+#[test]
+fn frames_of_the_kernel_come_from_blocks_of_their_own_if_pages_are_grouped() {
+    let new = || BuddyAllocator::new(&BuddySpec::default(), 8 << 10);
+    let mut plain = new();
+    let first = plain.allocate(0).unwrap();
+    assert_eq!(plain.allocate_unmovable(), Some(Pfn(first.0 + 1)), "the smallest free block");
+    let mut grouped = new();
+    grouped.group_by_mobility();
+    // A page in a cluster of its own, as a placement would allocate it.
+    assert!(grouped.allocate_at(Pfn(4096), 0));
+    let kernel: Vec<u64> = (0..600).map(|_| grouped.allocate_unmovable().unwrap().0).collect();
+    // 512 frames of one block of 2 MiB, and then of the next free one.
+    assert!(kernel[..512].iter().all(|frame| frame >> 9 == kernel[0] >> 9));
+    assert!(kernel[512..].iter().all(|frame| frame >> 9 == kernel[512] >> 9 && frame >> 9 != kernel[0] >> 9));
+    assert!((4097..4608).all(|frame| grouped.is_free(Pfn(frame))), "those behind the page stay free");
+    grouped.free(Pfn(kernel[3]), 0);
+    grouped.free(Pfn(kernel[520]), 0);
+    assert_eq!(grouped.allocate_unmovable(), Some(Pfn(kernel[520])), "within the current block first");
+    // Without a free block of 2 MiB, any frame.
+    while grouped.allocate(9).is_some() {}
+    let left = grouped.free_frames();
+    assert!((0..left).all(|_| grouped.allocate_unmovable().is_some()));
+    assert_eq!((grouped.free_frames(), grouped.allocate_unmovable()), (0, None));
+}

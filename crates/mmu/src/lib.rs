@@ -32,7 +32,7 @@ pub use prefetch::{
 pub use recording::{ACCESS_SPAN, Recorded, RecordedKind, Recording};
 pub use socket::{
     Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,
-    Walk, WalkOutcome, Walker,
+    Verification, Walk, WalkOutcome, Walker,
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Tlb, TlbEntry};

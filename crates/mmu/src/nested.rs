@@ -215,8 +215,7 @@ impl HypervisorStage {
             writable: first_stage.writable && second_stage.writable,
             executable: first_stage.executable,
             dirty: first_stage.dirty && second_stage.dirty,
-            // A range of the guest is not a range of host-physical addresses.
-            ranged: false,
+            ranged: first_stage.ranged && second_stage.ranged,
         };
         Walk { outcome: WalkOutcome::Mapped(combined), ready, accesses }
     }

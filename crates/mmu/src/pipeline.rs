@@ -3,13 +3,16 @@
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Walk, WalkOutcome, Walker,
-    WalkerPool,
+    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Verification, Walk,
+    WalkOutcome, Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
     prefetch::Prefetched,
     prefetch_walk::TlbPrefetching,
-    tell::{first_name, tell_answer, tell_guess, tell_hint, tell_join, tell_known_line, tell_rights, tell_verdict},
+    tell::{
+        first_name, tell_answer, tell_computed, tell_guess, tell_hint, tell_join, tell_known_line, tell_rights,
+        tell_verdict,
+    },
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
@@ -124,6 +127,10 @@ pub struct Mmu {
     pub(crate) sides: Option<Sides>,
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,
+    /// The instruction whose access is translated.
+    pc: VirtAddr,
+    /// Of the latest walk.
+    verification: Verification,
     /// Pages that are being copied, with their copies.
     holds: Vec<(Asid, Page, CopyId)>,
     /// The counters so far.
@@ -183,6 +190,8 @@ impl Mmu {
                 .front_side
                 .map(|(front, entries)| Sides { front, back: (entries > 0).then(|| Tlb::new(entries, 4)) }),
             migration_hint: None,
+            pc: VirtAddr(0),
+            verification: Verification::default(),
             holds: Vec::new(),
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
@@ -273,6 +282,18 @@ impl Mmu {
     pub fn count_first_hits(&mut self, hits: u64) {
         self.counters.mmu_cycles += hits * self.l1_latency;
         self.counters.l1d_tlb_hits += hits;
+    }
+
+    /// The instruction at `pc` makes the accesses that are translated next.
+    #[inline(always)]
+    pub fn set_instruction(&mut self, pc: VirtAddr) {
+        self.pc = pc;
+    }
+
+    /// What the core must know of the latest walk.
+    #[inline]
+    pub fn verification(&self) -> Verification {
+        self.verification
     }
 
     /// The kernel has run and may have changed mappings: the recent translations are looked up in the TLB
@@ -533,6 +554,7 @@ impl Mmu {
         missed: bool,
         port: &mut CorePort<'_>,
     ) -> Translated {
+        self.verification = Verification::default();
         let guess = self.speculate::<W>(va, access, now, port);
         let dram = port.traffic.dram;
         let walk = self.timed_walk::<W>(va, access, began, now, port);
@@ -575,11 +597,18 @@ impl Mmu {
                         self.second.tell_fill(self.asid, va, &found, walk.ready);
                     }
                     self.second.fill(self.asid, va, &found, walk.ready);
-                    self.fill_first::<W>(va, access, &found, walk.ready);
+                    let at = found.physical(va);
+                    let ready = match &guess {
+                        Some(guess) if access == AccessKind::Load && self.timing && !port.is_recorded() => {
+                            self.compute_ahead::<W>(guess, at, now, walk.ready)
+                        }
+                        _ => walk.ready,
+                    };
+                    self.fill_first::<W>(va, access, &found, ready);
                     if missed && self.prefetching.is_some() {
                         self.prefetch_after::<W>(va, access, None, &finished, port);
                     }
-                    return Translated::Physical { at: found.physical(va), ready: walk.ready };
+                    return Translated::Physical { at, ready };
                 }
                 FaultCause::Protection
             }
@@ -588,6 +617,28 @@ impl Mmu {
         };
         self.counters.faults += 1;
         Translated::Fault { cause, at: walk.ready }
+    }
+
+    /// When a load whose data are `at` may ask for them: at once, if it computes with a prediction that the
+    /// walk verifies at `verified`; after the flush, if the prediction was wrong.
+    fn compute_ahead<const W: bool>(
+        &mut self,
+        guess: &Speculation,
+        at: PhysAddr,
+        now: Cycle,
+        verified: Cycle,
+    ) -> Cycle {
+        let Some(lost) = guess.computes.filter(|_| guess.data_count > 0) else { return verified };
+        let right = guess.data[0] == at;
+        let ready =
+            if right { now.after(u64::from(guess.latency)).min(verified) } else { verified.after(u64::from(lost)) };
+        self.verification = Verification { at: verified.max(ready), flush: !right };
+        // The MMU's time is what the access waits for.
+        self.counters.mmu_cycles = self.counters.mmu_cycles + ready.since(now) - verified.since(now);
+        if W {
+            tell_computed(right, ready, verified);
+        }
+        ready
     }
 
     /// A page that the operating system should migrate to where it is translated faster; returned once.
@@ -725,7 +776,7 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Option<Speculation> {
-        let guess = self.speculator.as_mut()?.speculate(va, access, now, port.bus());
+        let guess = self.speculator.as_mut()?.speculate(self.pc, va, access, now, port.bus());
         let issue = now.after(u64::from(guess.latency));
         if W {
             tell_guess(&guess, issue);
@@ -733,11 +784,13 @@ impl Mmu {
         for &at in &guess.table[..usize::from(guess.table_count)] {
             port.guess(at, true, issue);
         }
-        for &at in &guess.data[..usize::from(guess.data_count)] {
+        // Hardware drops an address beyond the memory.
+        let end = port.memory.bytes();
+        for &at in guess.data[..usize::from(guess.data_count)].iter().filter(|at| at.0 < end) {
             port.guess(at, false, issue);
+            self.counters.speculated_data += 1;
         }
         self.counters.speculated_table += u64::from(guess.table_count);
-        self.counters.speculated_data += u64::from(guess.data_count);
         Some(guess)
     }
 

@@ -17,7 +17,8 @@ pub struct Translation {
     pub executable: bool,
     /// The entry's dirty bit is set (a store need not set it again).
     pub dirty: bool,
-    /// The entry's range bit is set: a range translation covers the page too.
+    /// The entry's range bit is set: a range translation covers the page too, or it is part of a large
+    /// contiguous mapping. Under nested paging: both stages' bits are set.
     pub ranged: bool,
 }
 
@@ -228,6 +229,18 @@ pub struct Speculation {
     pub table_count: u8,
     /// Cycles from the miss to the issue of the candidates.
     pub latency: u8,
+    /// Whether a load computes with the data at the first candidate before the walk has verified it, and the
+    /// cycles that it loses after the walk if that was wrong. `None`: candidates are only fetched.
+    pub computes: Option<u16>,
+}
+
+/// What the core must know of the latest walk if a load computed with a prediction before the walk ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The load does not commit before: the walk has verified the prediction.
+    pub at: Cycle,
+    /// The prediction was wrong: what was dispatched after the load is flushed, and dispatch resumes at `at`.
+    pub flush: bool,
 }
 
 /// The utilisation of main memory's buses, as the MMU observes it.
@@ -239,13 +252,14 @@ pub struct Bus {
     pub channels: u32,
 }
 
-/// Guesses where data and page-table entries are. It never supplies a translation.
+/// Guesses where data and page-table entries are. It never supplies a translation: the walk has the last
+/// word, also about a guess that a load computes with ([`Speculation::computes`]).
 pub trait Speculator: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
-    /// Candidates for `va`, which missed the L2 TLB.
-    fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, bus: Bus) -> Speculation;
+    /// Candidates for `va`, which missed the L2 TLB, for an access by the instruction at `pc` (0: not known).
+    fn speculate(&mut self, pc: VirtAddr, va: VirtAddr, access: AccessKind, now: Cycle, bus: Bus) -> Speculation;
 
     /// Whether it always knows the address of the data: the upper bound of all speculation. The pipeline then
     /// fetches the data from the miss on.

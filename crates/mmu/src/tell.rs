@@ -51,6 +51,27 @@ pub(crate) fn tell_known_line(at: PhysAddr, now: Cycle, arrives: Cycle) {
     });
 }
 
+/// A load computed with a prediction; the walk has verified it at `verified`.
+#[cold]
+pub(crate) fn tell_computed(right: bool, ready: Cycle, verified: Cycle) {
+    if right {
+        watch::amend(|steps| {
+            for step in steps.iter_mut().filter(|step| step.until > ready.0) {
+                step.behind = true;
+            }
+        });
+        watch::step(|| {
+            let says = "the prediction is right: the load has asked for its data; it commits no earlier";
+            Step::new(StepKind::Wait, "verification", ready, verified).says(says).behind()
+        });
+    } else {
+        watch::step(|| {
+            let says = "the prediction is wrong: what was dispatched after the load is flushed";
+            Step::new(StepKind::Wait, "pipeline flush", verified, ready).says(says)
+        });
+    }
+}
+
 /// A page that the operating system should move.
 #[cold]
 pub(crate) fn tell_hint(hint: Option<VirtAddr>, now: Cycle) {

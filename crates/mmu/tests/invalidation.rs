@@ -134,7 +134,7 @@ fn a_recent_translation_ends_with_any_event_that_may_change_it() {
 fn every_socket_receives_an_invalidation() {
     let mut bench = Bench::new(|log| Parts {
         lookaside: Some(FakeLookaside { found: None, latency: 1, holds_walk: false, log: log.clone() }),
-        speculator: Some(FakeSpeculator { guess: PhysAddr(0), log: log.clone() }),
+        speculator: Some(FakeSpeculator { guess: PhysAddr(0), computes: None, log: log.clone() }),
         ..Parts::default()
     });
     bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));

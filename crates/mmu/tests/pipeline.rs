@@ -46,7 +46,7 @@ fn only_a_lookaside_that_holds_the_walk_delays_it() {
 #[test]
 fn the_sockets_are_called_in_order_and_the_refill_follows_the_walk() {
     let mut bench = bench(|log| Parts {
-        speculator: Some(FakeSpeculator { guess: PhysAddr(0x9000), log: log.clone() }),
+        speculator: Some(FakeSpeculator { guess: PhysAddr(0x9000), computes: None, log: log.clone() }),
         ..lookaside(log, None, 10, false)
     });
     bench.load(PAGE);
@@ -93,7 +93,7 @@ fn a_lookaside_hit_replaces_a_walk_but_respects_protection() {
 fn a_guess_never_becomes_a_translation() {
     let guessed = 0x77_7000;
     let mut bench = bench(|log| Parts {
-        speculator: Some(FakeSpeculator { guess: PhysAddr(guessed), log: log.clone() }),
+        speculator: Some(FakeSpeculator { guess: PhysAddr(guessed), computes: None, log: log.clone() }),
         ..Parts::default()
     });
     let (at, ready) = bench.access(PAGE, AccessKind::Load, 0).expect("mapped");
@@ -105,6 +105,39 @@ fn a_guess_never_becomes_a_translation() {
     bench.table.map(1, PAGE + 8192, guessed >> 12, PageSize::SIZE_4K, true);
     let (at, ready) = bench.access(PAGE + 8192, AccessKind::Load, 10_000).expect("mapped");
     assert!(at == guessed && ready >= 10_000 + WALK);
+}
+
+#[test]
+fn a_load_computes_with_a_guess_while_the_walk_verifies_it() {
+    let guessed = 77 << 12;
+    let mut bench = bench(|log| Parts {
+        speculator: Some(FakeSpeculator { guess: PhysAddr(guessed), computes: Some(20), log: log.clone() }),
+        ..Parts::default()
+    });
+    // Right: the load asks for its data at once, and commits when the walk has ended.
+    let (at, ready) = bench.access(PAGE, AccessKind::Load, 0).expect("mapped");
+    assert!(at == guessed && ready < WALK, "{ready}");
+    let verification = bench.mmu.verification();
+    assert!(!verification.flush && verification.at.0 >= WALK, "{verification:?}");
+    // The MMU's time is what the load waited for.
+    assert_eq!(bench.mmu.counters.mmu_cycles, ready);
+    // Until then the page's next access has the translation too.
+    let (_, second) = bench.access(PAGE, AccessKind::Load, ready + 1).expect("mapped");
+    assert!(second < WALK, "{second}");
+    // Wrong: after the walk and the flush.
+    bench.table.map(1, PAGE + 8192, 99, PageSize::SIZE_4K, true);
+    let began = 10_000;
+    let (at, ready) = bench.access(PAGE + 8192, AccessKind::Load, began).expect("mapped");
+    assert!(at == 99 << 12 && ready >= began + WALK + 20, "{ready}");
+    let verification = bench.mmu.verification();
+    assert_eq!((verification.flush, verification.at.0), (true, ready));
+    // A store waits for the walk, and nothing waits for a store.
+    bench.table.map(1, PAGE + 16384, 77, PageSize::SIZE_4K, true);
+    let (_, ready) = bench.access(PAGE + 16384, AccessKind::Store, 20_000).expect("mapped");
+    assert!(ready >= 20_000 + WALK);
+    assert_eq!(bench.mmu.verification(), Default::default());
+    // Nor does a guess hide a fault.
+    assert_eq!(bench.access(PAGE + 4096, AccessKind::Load, 30_000), None);
 }
 
 #[test]

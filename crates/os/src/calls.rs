@@ -113,6 +113,7 @@ impl Kernel {
         let gone = self.process_mut(process).vmas.remove(start, end);
         let asid = self.process(process).asid();
         for piece in gone {
+            self.placement.vma_removed(process, piece.start, piece.end);
             let (translations, mut os) = self.translations(process);
             for (start, len) in translations.vma_removed(piece.start, piece.len(), &mut os) {
                 self.shootdowns.push_area(asid, start, len);

@@ -100,6 +100,11 @@ pub trait Companion: Send {
     /// The kernel announces that a VMA was removed. Its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
+    /// Whether it has registers at all. What has none needs no hardware half.
+    fn has_registers(&self) -> bool {
+        true
+    }
+
     /// The register contents of the hardware half for this process, in an order of the design's.
     fn registers(&self) -> Vec<u64>;
 

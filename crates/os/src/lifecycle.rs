@@ -30,6 +30,7 @@ impl Kernel {
         let asid = self.process(process).asid();
         self.shootdowns.push_space(asid);
         self.identifiers.release(asid);
+        self.placement.process_ended(process);
         let mut removed = self.processes.remove(process);
         let footprint = removed.translations.footprint();
         self.exited.peak_bytes = self.exited.peak_bytes.max(footprint.peak_bytes);

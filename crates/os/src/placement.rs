@@ -101,6 +101,12 @@ pub trait Placement: Send {
         Vec::new()
     }
 
+    /// A part of a VMA was removed; its pages are unmapped already.
+    fn vma_removed(&mut self, _process: ProcessId, _start: VirtAddr, _end: VirtAddr) {}
+
+    /// A process has ended.
+    fn process_ended(&mut self, _process: ProcessId) {}
+
     /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }

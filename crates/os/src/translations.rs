@@ -248,10 +248,11 @@ impl Translations {
     /// The contents of the companions' registers. With several companions, the length precedes the contents
     /// of each.
     pub fn companion_registers(&self) -> Vec<u64> {
-        match self.companions.as_slice() {
-            [only] => only.registers(),
-            several => {
-                let each = several.iter().map(|companion| companion.registers());
+        let mut with = self.companions.iter().filter(|companion| companion.has_registers());
+        match (with.next(), with.next()) {
+            (Some(only), None) => only.registers(),
+            (first, second) => {
+                let each = first.into_iter().chain(second).chain(with).map(|companion| companion.registers());
                 each.flat_map(|own| std::iter::once(own.len() as u64).chain(own)).collect()
             }
         }

@@ -8,6 +8,7 @@ use crate::path::{TranslationPath, Translator};
 use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{Event, EventKind, InFlight, Served};
+use ambulator_mmu::Verification;
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
 const WALKED: u8 = 8;
@@ -213,6 +214,7 @@ impl Machine {
         now: Cycle,
     ) -> Result<(Located, u8), Stop> {
         let core = &mut self.hw.cores[number];
+        core.mmu.set_instruction(pc);
         core.slowest_walk_load = 0;
         let walks = core.mmu.counters.walks;
         let located = self.translate(number, pc, va, access, now)?;
@@ -290,8 +292,16 @@ impl Machine {
         let access = data_access(record);
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
-        let core = &self.hw.cores[number];
-        let mut flight = InFlight { record: *record, issued, at, second: at, translated: ready, translation };
+        let core = &mut self.hw.cores[number];
+        let mut flight =
+            InFlight { record: *record, issued, at, second: at, translated: ready, verified: Cycle(0), translation };
+        if translation & WALKED != 0 {
+            let Verification { at, flush } = core.mmu.verification();
+            flight.verified = at;
+            if flush {
+                core.window.flush(at);
+            }
+        }
         if access == AccessKind::Store && core.window.asks_at_commit() && splits(record) {
             // A store asks for its line when both its halves are translated and it commits.
             let (at, ready) = self.second_half(number, &flight)?;
@@ -362,7 +372,8 @@ impl Machine {
         let access = data_access(record);
         let (Located { at, ready: translated, issued, .. }, translation) =
             self.translate_data(number, record.pc, record.va, access, issued)?;
-        let flight = InFlight { record: *record, issued, at, second: at, translated, translation };
+        let verified = Cycle(0);
+        let flight = InFlight { record: *record, issued, at, second: at, translated, verified, translation };
         self.access(number, &flight, access, translated)?;
         if splits(record) {
             let (at, asked) = self.second_half(number, &flight)?;

@@ -98,7 +98,9 @@ fn after_a_fork_the_writer_gets_its_own_page_and_the_oracle_agrees() {
     }
     program.event(VmEvent::Exit { process: ProcessId(7) });
     program.load(DATA);
-    for design in ["radix", "thp", "flattened", "asap", "ideal", "nested", "perfect-tlb"] {
+    for design in
+        ["radix", "thp", "flattened", "asap", "dmt", "spot-thp", "ideal", "nested", "nested-spot", "perfect-tlb"]
+    {
         let done = run(design, &[], &program);
         assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
         assert!(counter(&done, "kernel.copies_on_write") >= 16, "{design}");

@@ -45,6 +45,43 @@ fn the_ideal_table_takes_one_load_per_walk() {
 }
 
 #[test]
+fn a_walk_by_arithmetic_takes_one_load_and_three_in_a_virtual_machine() {
+    let bytes = 64 << 20;
+    // The code page has no contiguous entries: four levels.
+    assert_eq!(loads_of("dmt", &NO_PWC, bytes), (2, 1 + 4));
+    assert_eq!(loads_of("dmt-thp", &NO_PWC, bytes), (2, 1 + 4), "only entries of 2 MiB are in use");
+    let mut settings = NO_PWC.to_vec();
+    settings.push("virtualization.nested.tlb_entries=0");
+    let done = run("nested-dmt", &settings, &one_load(bytes));
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    // The data page's walk; those of the code page walk the guest's tree, and some find that the hypervisor has
+    // not mapped a table yet.
+    let histogram = &done.histograms["walk_loads"];
+    assert_eq!(histogram.min, 3, "{histogram:?}");
+    assert_eq!(counter(&done, "mmu.walker.direct"), 1);
+}
+
+#[test]
+fn loads_of_a_contiguous_vma_compute_before_their_walks_end() {
+    let mut program = Scripted::new(8 << 20);
+    program.touch(DATA, 8 << 20, true).begin();
+    // The first 31 pages have no contiguity bit.
+    for page in 31..2048_u64 {
+        program.load(DATA + page * 4096 + page % 64 * 64);
+    }
+    let plain = run("ca-paging", &[], &program);
+    let done = run("spot", &[], &program);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    let of = |name: &str| counter(&done, &format!("mmu.speculation.{name}"));
+    assert_eq!((of("probes"), of("no_entry"), of("no_confidence")), (2017, 1, 1));
+    assert_eq!((of("predictions"), of("right"), of("wrong")), (2015, 2015, 0));
+    assert_eq!(counter(&done, "kernel.placement.ca_paging.at_offset"), 2048 + 1, "and the code page");
+    assert_eq!(counter(&done, "mmu.walks"), counter(&plain, "mmu.walks"), "each is verified by a walk");
+    assert!(of("hidden_cycles") > 0 && done.cycles < plain.cycles, "{} {}", done.cycles, plain.cycles);
+    assert!(counter(&done, "mmu.mmu_cycles") < counter(&plain, "mmu.mmu_cycles"));
+}
+
+#[test]
 fn a_cold_nested_walk_of_four_and_four_levels_takes_24_loads() {
     let mut settings = NO_PWC.to_vec();
     settings.push("virtualization.nested.tlb_entries=0");

@@ -215,6 +215,7 @@ impl Catalogue {
         if let Some(placement) = for_hypervisor.placement {
             hypervisor.placement = placement;
         }
+        hypervisor.translations.companions.extend(for_hypervisor.companion);
         (guest, hypervisor)
     }
 
@@ -237,9 +238,10 @@ impl Catalogue {
         for design in self.chosen(spec).into_iter().filter(|design| design.name != spec.page_table) {
             let mut parts = build(design, None);
             nodes = nodes.or(parts.nodes.take());
-            let HypervisorParts { placement, nodes } = std::mem::take(&mut parts.hypervisor);
+            let HypervisorParts { placement, nodes, companion } = std::mem::take(&mut parts.hypervisor);
             for_hypervisor.placement = for_hypervisor.placement.take().or(placement);
             for_hypervisor.nodes = for_hypervisor.nodes.take().or(nodes);
+            for_hypervisor.companion = for_hypervisor.companion.take().or(companion);
             built.push((design.name, parts));
         }
         let table = self.find(&spec.page_table).expect("the spec was validated: its page table is in the catalogue");

@@ -129,6 +129,8 @@ pub struct HypervisorParts {
     pub placement: Option<Box<dyn Placement>>,
     /// The layout of the nodes of its page table.
     pub nodes: Option<NewNodes>,
+    /// The OS half of a structure alongside its page table.
+    pub companion: Option<Box<dyn CompanionFactory>>,
 }
 
 /// The parts of all designs of a machine: one factory and one placement for the kernel; the others are

@@ -5,7 +5,7 @@ use ambulator_os::{Footprint, LedgerCause, TableContext};
 
 /// Allocates a block of `2^order` zeroed frames for a table; `None` if no block is that large.
 pub fn allocate(order: u32, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
-    let at = os.frames.allocate(order)?;
+    let at = if order == 0 { os.frames.allocate_unmovable() } else { os.frames.allocate(order) }?;
     adopt(at, 1 << order, footprint, os);
     Some(at)
 }

@@ -24,7 +24,7 @@ struct PerfectSpeculation;
 impl Speculator for PerfectSpeculation {
     fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
 
-    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+    fn speculate(&mut self, _pc: VirtAddr, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
         Speculation::default()
     }
 

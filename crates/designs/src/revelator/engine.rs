@@ -255,7 +255,7 @@ impl Speculator for Engine {
         self.asid = asid;
     }
 
-    fn speculate(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, bus: Bus) -> Speculation {
+    fn speculate(&mut self, _pc: VirtAddr, va: VirtAddr, _access: AccessKind, now: Cycle, bus: Bus) -> Speculation {
         self.sample_bandwidth(bus, now);
         let shared = Shared::clone(&self.shared);
         let hints = lock(&shared);

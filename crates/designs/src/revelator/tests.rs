@@ -77,7 +77,7 @@ fn engine(spec: &RevelatorSpec, given: [[u64; MOST_TIERS + 1]; 4]) -> (Engine, S
 }
 
 fn data(engine: &mut Engine, page: u64, now: u64, bus: Bus) -> Vec<PhysAddr> {
-    let guess = engine.speculate(va(page).offset(0x123), AccessKind::Load, Cycle(now), bus);
+    let guess = engine.speculate(VirtAddr(0), va(page).offset(0x123), AccessKind::Load, Cycle(now), bus);
     guess.data[..usize::from(guess.data_count)].to_vec()
 }
 
@@ -107,7 +107,7 @@ fn the_engine_predicts_the_frames_of_the_tiers_that_are_likely_enough() {
     let (mut two, _) = engine(&fixed, small([98, 1, 1]));
     assert_eq!(data(&mut two, 77, 10_000, Bus::default()).len(), 2);
     // The table line has the entry in the last-level node.
-    let guess = two.speculate(va(77), AccessKind::Load, Cycle(10_000), Bus::default());
+    let guess = two.speculate(VirtAddr(0), va(77), AccessKind::Load, Cycle(10_000), Bus::default());
     let leaf = frame(Kind::Leaf, va(77), 0, FRAMES).start().offset((va(77).0 >> 12 & 511) * 8);
     assert_eq!((guess.table_count, guess.table[0]), (1, leaf));
     let found = |frame: Pfn| Translation {
@@ -151,7 +151,7 @@ fn the_perfect_filter_fetches_only_correct_lines() {
     shared.lock().unwrap().machine.set_use(at(Kind::Small, 2), 1, of(Kind::Small, 1));
     shared.lock().unwrap().machine.set_use(at(Kind::Leaf, 1), 1, of(Kind::Leaf, 1));
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![at(Kind::Small, 2).start().offset(0x123)]);
-    let guess = engine.speculate(va(5), AccessKind::Load, Cycle(0), Bus::default());
+    let guess = engine.speculate(VirtAddr(0), va(5), AccessKind::Load, Cycle(0), Bus::default());
     assert_eq!((guess.table_count, guess.table[0].pfn()), (1, at(Kind::Leaf, 1)));
 }
 
@@ -206,7 +206,7 @@ fn confined_speculation_fetches_only_frames_of_the_process() {
     shared.lock().unwrap().machine.set_use(own, 1, of(1));
     shared.lock().unwrap().machine.set_use(frame(Kind::Small, va(5), 0, FRAMES), 1, of(2));
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![own.start().offset(0x123)]);
-    let guess = engine.speculate(va(5), AccessKind::Load, Cycle(0), Bus::default());
+    let guess = engine.speculate(VirtAddr(0), va(5), AccessKind::Load, Cycle(0), Bus::default());
     assert_eq!(guess.latency, spec.latency + spec.confine_latency);
 }
 

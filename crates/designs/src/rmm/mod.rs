@@ -29,7 +29,7 @@ use eager::EagerPlacement;
 use range_tlb::RangeTlb;
 
 use ambulator_os::CompanionFactory;
-use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket, Stage};
 use ambulator_structures::ranges::{RangeCompanionFactory, RangeRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,13 +116,13 @@ pub fn descriptor() -> Descriptor {
             enable_above_bytes: spec.enable_above_bytes,
             va_bits: site.va_bits,
         };
-        let (hardware, key_bits) = (spec.clone(), site.va_bits - 12);
+        let (hardware, key_bits, nested) = (spec.clone(), site.va_bits - 12, site.stage != Stage::Native);
         // Eager paging alone needs no ranges.
         let is_probed = site.design.holds(Socket::Lookaside, "rmm");
         let ranges = is_probed.then(|| Box::new(RangeCompanionFactory::new(&rules)) as Box<dyn CompanionFactory>);
         Parts {
             companion: ranges,
-            lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits)))),
+            lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits, nested)))),
             placement: Some(Box::new(EagerPlacement::new(spec))),
             ..Parts::default()
         }

@@ -57,14 +57,16 @@ pub(crate) struct RangeTlb {
     root: PhysAddr,
     enabled: bool,
     /// The cycle from which the walker is free.
+    nested: bool,
     walker_free: Cycle,
     curve: Option<Curve>,
     counters: RangeTlbCounters,
 }
 
 impl RangeTlb {
-    /// An empty range TLB of a validated spec.
-    pub(crate) fn new(spec: &RmmSpec, key_bits: u32) -> RangeTlb {
+    /// An empty range TLB of a validated spec. In a virtual machine (`nested`) it stays empty: ranges of the
+    /// guest are not ranges of host-physical addresses.
+    pub(crate) fn new(spec: &RmmSpec, key_bits: u32, nested: bool) -> RangeTlb {
         RangeTlb {
             entries: Vec::with_capacity(spec.entries as usize),
             curve: spec.curve.then(Curve::default),
@@ -75,6 +77,7 @@ impl RangeTlb {
             asid: Asid(0),
             root: PhysAddr(0),
             enabled: false,
+            nested,
             walker_free: Cycle(0),
             counters: RangeTlbCounters::default(),
         }
@@ -207,7 +210,7 @@ impl Lookaside for RangeTlb {
     }
 
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
-        if self.enabled && walk.found.ranged {
+        if self.enabled && !self.nested && walk.found.ranged {
             self.walk(va.vpn(), walk.ready, port);
         }
     }

@@ -81,7 +81,7 @@ proptest! {
         let mut parts = catalogue().build(&with_ranges(page_table));
         let mut walker = (parts.new_walker)(0);
         let mut table = parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
-        let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() }, 36);
+        let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() }, 36, false);
         let mut model = Model::new();
         let mut now = 0;
         for (at, what, count) in steps {
@@ -183,7 +183,7 @@ fn the_mru_pointer_avoids_the_search() {
         table.map(Mapping { page: page(number, 1), frame, flags: flags(true) }, &mut bed.os()).unwrap();
     }
     let run = |mru_pointer: bool, bed: &mut TestBed| {
-        let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() }, 36);
+        let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() }, 36, false);
         tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
         let mut port = TestPort::new(&mut bed.memory, 10);
         let ranged = ambulator_mmu::Translation {

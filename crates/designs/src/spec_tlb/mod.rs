@@ -102,7 +102,7 @@ impl Speculator for SpecTlb {
         self.asid = asid;
     }
 
-    fn speculate(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _bus: Bus) -> Speculation {
+    fn speculate(&mut self, _pc: VirtAddr, va: VirtAddr, _access: AccessKind, now: Cycle, _bus: Bus) -> Speculation {
         self.counters.probes += 1;
         let mut guess = Speculation { latency: self.spec.latency, ..Speculation::default() };
         let (set, key) = self.place(self.asid, va);
@@ -194,7 +194,7 @@ mod tests {
         let mut tlb = SpecTlb::new(&SpecTlbSpec::default());
         let bus = Bus::default();
         let guess = |tlb: &mut SpecTlb, va: u64| {
-            let guess = tlb.speculate(VirtAddr(va), AccessKind::Load, Cycle(0), bus);
+            let guess = tlb.speculate(VirtAddr(0), VirtAddr(va), AccessKind::Load, Cycle(0), bus);
             (guess.data_count > 0).then_some(guess.data[0].0)
         };
         let found = |frame: u64, size| Translation {
@@ -211,7 +211,7 @@ mod tests {
         tlb.learn(VirtAddr(va), &Speculation::default(), &found(block + 3, PageSize::SIZE_4K), None);
         let other = (7 << 21) + 0x1f_e123;
         assert_eq!(guess(&mut tlb, other), Some((block << 12) + 0x1f_e123));
-        let guessed = tlb.speculate(VirtAddr(other), AccessKind::Load, Cycle(0), bus);
+        let guessed = tlb.speculate(VirtAddr(0), VirtAddr(other), AccessKind::Load, Cycle(0), bus);
         tlb.learn(VirtAddr(other), &guessed, &found(block + 0x1fe, PageSize::SIZE_4K), None);
         assert_eq!((tlb.counters.right, tlb.counters.wrong), (1, 0));
         // A page elsewhere shows that there is no reservation.

@@ -123,18 +123,20 @@ impl Lookaside for FakeLookaside {
     fn reset_counters(&mut self) {}
 }
 
-/// A speculator that always guesses the same data line.
+/// A speculator that always guesses the same data line. With `computes`, loads compute with it.
 pub struct FakeSpeculator {
     pub guess: PhysAddr,
+    pub computes: Option<u16>,
     pub log: Log,
 }
 
 impl Speculator for FakeSpeculator {
     fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
 
-    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+    fn speculate(&mut self, _pc: VirtAddr, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
         self.log.note("speculate");
-        let mut guess = Speculation { data_count: 1, table_count: 1, ..Speculation::default() };
+        let mut guess =
+            Speculation { data_count: 1, table_count: 1, computes: self.computes, ..Speculation::default() };
         (guess.data[0], guess.table[0]) = (self.guess, self.guess);
         guess
     }

@@ -16,7 +16,7 @@ use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters, entry_meaning};
 
 use crate::pte::Pte;
-use ambulator_base::{CounterSink, PageSize, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Page, PageSize, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
 /// log2 of the entries of an ordinary node, which fills a frame.
@@ -53,6 +53,17 @@ impl NodePlace {
     }
 }
 
+/// A node that moves to another frame, which the layout has allocated and zeroed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeMove {
+    /// Lowest address that the node covers.
+    pub va: VirtAddr,
+    /// log2 of the bytes that it covers.
+    pub span: u32,
+    /// Its new frame.
+    pub to: Pfn,
+}
+
 /// Where the frames of nodes come from, and how large nodes are.
 pub trait Layout: Send + Sync {
     /// Allocates zeroed frames for a node; `None` if there is no memory.
@@ -74,6 +85,26 @@ pub trait Layout: Send + Sync {
     /// A VMA, or a part of one, was removed.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
+    /// Nodes of one frame that must move because the VMAs have changed, if they exist. Asked for after each
+    /// change of the VMAs. The tree copies their entries.
+    fn take_moves(&mut self) -> Vec<NodeMove> {
+        Vec::new()
+    }
+
+    /// The node has moved; nothing uses `from` any more, where it was.
+    fn moved(&mut self, _node: NodeMove, from: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        self.release(from, footprint, os);
+    }
+
+    /// All moves of [`Layout::take_moves`] are done.
+    fn moves_done(&mut self, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
+
+    /// A page larger than 4 KiB was mapped.
+    fn large_page_mapped(&mut self, _page: Page) {}
+
+    /// A page larger than 4 KiB was unmapped; its node may be released next.
+    fn large_page_unmapped(&mut self, _page: Page) {}
+
     /// The tree was destroyed: frees the memory of the layout itself.
     fn destroy(&mut self, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
@@ -82,6 +113,11 @@ pub trait Layout: Send + Sync {
 
     /// Changes whenever the layout's registers change.
     fn generation(&self) -> u64 {
+        0
+    }
+
+    /// Additional cycles of a context switch, for the layout's registers.
+    fn switch_cycles(&self) -> u64 {
         0
     }
 
@@ -140,6 +176,26 @@ impl Layout for Box<dyn Layout> {
         (**self).vma_removed(start, len, footprint, os);
     }
 
+    fn take_moves(&mut self) -> Vec<NodeMove> {
+        (**self).take_moves()
+    }
+
+    fn moved(&mut self, node: NodeMove, from: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).moved(node, from, footprint, os);
+    }
+
+    fn moves_done(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).moves_done(footprint, os);
+    }
+
+    fn large_page_mapped(&mut self, page: Page) {
+        (**self).large_page_mapped(page);
+    }
+
+    fn large_page_unmapped(&mut self, page: Page) {
+        (**self).large_page_unmapped(page);
+    }
+
     fn destroy(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         (**self).destroy(footprint, os);
     }
@@ -150,6 +206,10 @@ impl Layout for Box<dyn Layout> {
 
     fn generation(&self) -> u64 {
         (**self).generation()
+    }
+
+    fn switch_cycles(&self) -> u64 {
+        (**self).switch_cycles()
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -24,10 +24,12 @@ impl<L: Layout> PageTable for Tree<L> {
 
     fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
         self.layout.vma_added(start, len, &mut self.footprint, os);
+        self.move_nodes(os);
     }
 
     fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
         self.layout.vma_removed(start, len, &mut self.footprint, os);
+        self.move_nodes(os);
     }
 
     fn registers(&self) -> Vec<u64> {
@@ -38,6 +40,10 @@ impl<L: Layout> PageTable for Tree<L> {
 
     fn registers_generation(&self) -> u64 {
         self.layout.generation()
+    }
+
+    fn switch_cycles(&self) -> u64 {
+        self.layout.switch_cycles()
     }
 
     fn footprint(&self) -> Footprint {

@@ -1,10 +1,10 @@
 //! The OS half of a tree of tables.
 
-use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeRequest, leaf_size};
+use super::{FLAT, FLAT_BITS, Layout, NODE_BITS, NodeMove, NodePlace, NodeRequest, leaf_size};
 use crate::pte::Pte;
-use ambulator_base::{Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::{FrameSlot, PhysicalMemory};
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
+use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PteFlags, TableContext};
 
 /// A node's number among a tree's nodes.
 type NodeId = u32;
@@ -256,6 +256,9 @@ impl<L: Layout> Tree<L> {
         }
         self.nodes[node as usize].used += entries as u32;
         self.footprint.entries += 1;
+        if shift > 12 {
+            self.layout.large_page_mapped(mapping.page);
+        }
         Ok(())
     }
 
@@ -314,6 +317,41 @@ impl<L: Layout> Tree<L> {
         }
     }
 
+    /// Moves the nodes that the layout wants elsewhere.
+    pub(super) fn move_nodes(&mut self, os: &mut TableContext<'_>) {
+        let moves = self.layout.take_moves();
+        if moves.is_empty() {
+            return;
+        }
+        for node in moves {
+            if let Some(from) = self.move_node(node, os) {
+                self.layout.moved(node, from, &mut self.footprint, os);
+            }
+        }
+        self.layout.moves_done(&mut self.footprint, os);
+    }
+
+    /// Moves a node, if it exists and is not there already; returns where it was. The walk caches of
+    /// hardware still point there: the layout must see to them.
+    fn move_node(&mut self, NodeMove { va, span, to }: NodeMove, os: &mut TableContext<'_>) -> Option<NodePlace> {
+        let parent = self.descend(va, span);
+        let above = &self.nodes[parent as usize];
+        if u32::from(above.shift) != span {
+            return None;
+        }
+        let child = above.children[above.index(va)];
+        let from = self.place(child);
+        if child == NO_NODE || from.frame == to || from.bits != NODE_BITS {
+            return None;
+        }
+        os.memory.copy(from.frame.start(), to.start(), FRAME_BYTES);
+        os.memory.write(self.entry(parent, va), Pte::table(to).0);
+        self.frames[child as usize] = to;
+        self.places[child as usize] = os.memory.assign_slot(to.start());
+        os.ledger.charge(LedgerCause::Table, os.costs.copy_4k + os.costs.table_entry);
+        Some(from)
+    }
+
     fn place(&self, id: NodeId) -> NodePlace {
         NodePlace { frame: self.frames[id as usize], bits: u32::from(self.nodes[id as usize].bits) }
     }
@@ -340,6 +378,9 @@ impl<L: Layout> Tree<L> {
         let pte = merged(&run, os.memory);
         for i in 0..run.entries {
             os.memory.write(run.at.offset(i * 8), 0);
+        }
+        if page.size > PageSize::SIZE_4K {
+            self.layout.large_page_unmapped(page);
         }
         let node = &mut self.nodes[run.node as usize];
         node.used -= run.entries as u32;

@@ -1,0 +1,96 @@
+//! DMT: the entries that map the pages of a VMA are contiguous in physical memory, so that hardware computes
+//! the address of an entry and loads it, instead of walking to it.
+//!
+//! Source: Zhang et al., "Direct Memory Translation for Virtualized Clouds", ASPLOS 2024. The text at hand
+//! was its abstract, and the kernel and the scripts that its authors published (`mm/hyperlane.c`); what comes
+//! from the kernel says so, and what neither says is a choice.
+//!
+//! - OS half: [`Tree`] with the [`Teas`] of its process, in `teas.rs`. A Translation Entry Area (TEA,
+//!   `tea.rs`) is a run of frames that are at the same time the tables of a level of the radix tree, in the
+//!   order of their addresses. So both stay coherent at no cost: an entry exists once. There is a TEA for
+//!   each page size: the tables of the last level, of the directories, and of the directory pointers.
+//! - VMAs are clustered (`areas.rs`, `teas.rs`): neighbours share a TEA if at most a share `bubbles` of its
+//!   tables belongs to no VMA (2% in the kernel: `HPL_MERGE_THRESHOLD`). VMAs below `min_vma` have no TEA
+//!   (`HPL_VMA_THRESHOLD`).
+//! - A TEA grows in place if the frames next to it are free, and otherwise migrates to a larger run, which it
+//!   doubles if memory allows (`hpl_seg_append`, `hpl_seg_migrate`, `hpl_page_check`). It shrinks and splits
+//!   with its VMAs. Without contiguous memory it is divided in halves.
+//! - Hardware half: [`DmtWalker`] in `walker.rs`: 16 registers, the fetcher, and the x86 walker for what no
+//!   register covers.
+//!
+//! Choices.
+//! - A TEA is reserved when its VMA is created; the authors' kernel does so when the VMA needs its first
+//!   table.
+//! - A register covers whole tables. A table that two VMAs share is in one TEA, and serves both.
+//! - A register is in use only while its TEA holds entries of pages: those of 2 MiB cost a process nothing
+//!   that has none.
+//! - An entry that is not present is looked for by the x86 walker: a page fault is never the fetcher's word,
+//!   because the page may have a size without a TEA.
+//! - Tables that move are told to the walk caches by an epoch in the registers: a core that loads the
+//!   registers of a process with a new epoch drops what its walk caches have of it. Cores that run it at that
+//!   moment are interrupted; the ledger is charged for a shootdown.
+
+mod areas;
+mod tea;
+mod teas;
+#[cfg(test)]
+mod tests;
+mod walker;
+
+use teas::Teas;
+use walker::DmtWalker;
+
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
+use ambulator_structures::tree::Tree;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Settings of DMT.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DmtSpec {
+    /// Registers with mappings from VMAs to TEAs; the largest VMAs get them.
+    #[schemars(range(max = 256), extend("x-unit" = "entries", "x-source" = "DMT: 16, as HPL_SEG_LIMIT in the authors' kernel"))]
+    pub(crate) registers: u32,
+    /// Cycles to compare an address with all registers and to compute the addresses of its entries.
+    #[schemars(range(max = 100), extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    pub(crate) latency: u64,
+    /// The smallest VMA that has a TEA.
+    #[schemars(range(min = 4096, max = 1_u64 << 57), extend("x-unit" = "bytes", "x-source" = "HPL_VMA_THRESHOLD in the authors' kernel (64 MiB)"))]
+    pub(crate) min_vma: u64,
+    /// The largest share of a TEA's tables that belong to no VMA, where VMAs share the TEA.
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "HPL_MERGE_THRESHOLD in the authors' kernel (98% occupied)"))]
+    pub(crate) bubbles: f64,
+    /// Cycles to save or to restore a register at a context switch.
+    #[schemars(range(max = 10_000), extend("x-unit" = "cycles", "x-source" = "our choice: three words of a register each"))]
+    pub(crate) switch_cycles: u64,
+}
+
+impl Default for DmtSpec {
+    fn default() -> Self {
+        DmtSpec { registers: 16, latency: 1, min_vma: 64 << 20, bubbles: 0.02, switch_cycles: 3 }
+    }
+}
+
+impl Settings for DmtSpec {}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "dmt",
+        "entries contiguous for each VMA and page size: hardware computes an entry's address and loads it",
+        "Zhang et al., Direct Memory Translation for Virtualized Clouds, ASPLOS 2024",
+    )
+    .fills(Socket::PageTable, "one load for each page size in use; a radix walk where no register covers")
+    // One for each page size, and then a walk of five levels.
+    .claims(Claims { max_loads: 8, ..Claims::default() })
+    .settings::<DmtSpec>()
+    .build(|spec, site| {
+        let (os, hardware, va_bits, pwc) = (spec.clone(), spec.clone(), site.va_bits, site.pwc);
+        let page_table = TableParts::new(
+            move |_, _, context| Ok(Box::new(Tree::new(Teas::new(&os), va_bits, context)?)),
+            move |_| Box::new(DmtWalker::new(&hardware, &pwc)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
+}

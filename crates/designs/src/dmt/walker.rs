@@ -1,0 +1,209 @@
+//! The hardware half: registers, the fetcher, and the x86 walker.
+
+use super::DmtSpec;
+use super::tea::SPANS;
+use ambulator_base::watch::{self, Shape, Step};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_structures::pte::Pte;
+use ambulator_structures::tree::{NODE_BITS, TreeWalker, entry_meaning, leaf_size};
+use std::collections::BTreeMap;
+
+ambulator_base::counters! {
+    /// Counters of the fetcher, in addition to those of the x86 walker.
+    struct DmtCounters {
+        /// Walks whose address one register or more covers.
+        register_hits: Events,
+        /// Walks whose address no register covers.
+        register_misses: Events,
+        /// Entries that the fetcher loaded.
+        fetches: Events,
+        /// Walks that ended with an entry of the fetcher's.
+        direct: Events,
+        /// Walks of the radix tree: no register covers, or no entry that was fetched is present.
+        fallback_walks: Events,
+    }
+}
+
+/// A register: from `start` to before `end`, the entries of pages of one size are contiguous.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// log2 of the page size.
+    page: u32,
+    /// The entry for `start`.
+    tea: PhysAddr,
+}
+
+impl Mapping {
+    /// The register with these contents, if it is in use.
+    fn decode(&[start, end, tea]: &[u64; 3]) -> Option<Mapping> {
+        let page = SPANS.get((start >> 1 & 3) as usize)? - NODE_BITS;
+        (start & 1 != 0).then_some(Mapping { start: start & !0xfff, end, page, tea: PhysAddr(tea) })
+    }
+
+    /// The address of the entry for `va`.
+    #[inline(always)]
+    fn entry(&self, va: VirtAddr) -> PhysAddr {
+        self.tea.offset((va.0 - self.start >> self.page) * 8)
+    }
+}
+
+/// A walker that computes the addresses of entries where a register covers, and else walks the radix tree.
+pub(crate) struct DmtWalker {
+    walker: TreeWalker,
+    mappings: Vec<Mapping>,
+    limit: usize,
+    latency: u64,
+    /// The entry of the latest walk, if the fetcher found it.
+    entry: Option<PhysAddr>,
+    /// By address space: the epoch of its tables that the walk caches know.
+    epochs: BTreeMap<Asid, u64>,
+    counters: DmtCounters,
+}
+
+impl DmtWalker {
+    /// A walker with empty registers and page-walk caches.
+    pub(crate) fn new(spec: &DmtSpec, pwc: &PwcSpec) -> DmtWalker {
+        DmtWalker {
+            walker: TreeWalker::new(pwc),
+            mappings: Vec::new(),
+            limit: spec.registers as usize,
+            latency: spec.latency,
+            entry: None,
+            epochs: BTreeMap::new(),
+            counters: DmtCounters::default(),
+        }
+    }
+
+    /// Loads the entries for `va` of all page sizes that registers cover, at once. The walk, if one of them
+    /// is a page's; else the cycle at which the last is there, and the loads.
+    #[inline]
+    fn fetch(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> Result<Walk, (Cycle, u32)> {
+        let (mut all, mut loads, mut found) = (now, 0, None);
+        for mapping in self.mappings.iter().filter(|mapping| (mapping.start..mapping.end).contains(&va.0)) {
+            let at = mapping.entry(va);
+            let loaded = port.load(at, now);
+            loads += 1;
+            all = all.max(loaded.ready);
+            let pte = Pte(loaded.value);
+            watch::meaning(at, || {
+                let meaning = entry_meaning(pte, va.0 >> mapping.page & 511, NODE_BITS, mapping.page);
+                meaning.address("TEA from", mapping.tea.0)
+            });
+            // At most one of them is a page's: sizes do not overlap.
+            if let Some(size) = leaf_size(pte, mapping.page).filter(|_| pte.present()) {
+                found = Some((at, pte, size, loaded.ready));
+            }
+        }
+        self.counters.fetches += u64::from(loads);
+        let Some((at, mut pte, size, ready)) = found else { return Err((all, loads)) };
+        self.counters.direct += 1;
+        self.entry = Some(at);
+        let bits = pte.missing_bits(access == AccessKind::Store);
+        if bits != 0 {
+            self.walker.counters.bit_updates += 1;
+            port.update(at, bits, ready);
+            pte.0 |= bits;
+        }
+        Ok(Walk { outcome: WalkOutcome::Mapped(pte.translation(size)), ready, accesses: loads })
+    }
+
+    /// For a watch: which registers cover `va`.
+    #[cold]
+    fn tell(&self, va: VirtAddr, now: Cycle, until: Cycle) {
+        watch::step(|| {
+            let covers = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&va.0);
+            let hits: Vec<&Mapping> = self.mappings.iter().filter(covers).collect();
+            let mut step = Step::look_up("VMA-to-TEA registers", !hits.is_empty(), now, until)
+                .source("Zhang et al., ASPLOS 2024: registers of the DMT fetcher");
+            for mapping in &hits {
+                let size = PageSize::from_shift(mapping.page);
+                step = step
+                    .address("start", mapping.start)
+                    .address("end", mapping.end)
+                    .address("TEA from", mapping.tea.0)
+                    .address(format!("entry of a page of {size}"), mapping.entry(va).0)
+                    .shape(Shape::Interval { base: mapping.start, limit: mapping.end, at: va.0 });
+            }
+            match hits.len() {
+                0 => step.says(format!("miss among {}: the radix tree is walked", self.mappings.len())),
+                1 => step.says("the address of the entry is computed"),
+                sizes => step.says(format!("the addresses of the entries for {sizes} page sizes are computed")),
+            }
+        });
+    }
+}
+
+impl Walker for DmtWalker {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.walker.load_registers(asid, registers);
+        let (epoch, words) = match registers.0.get(2..) {
+            Some([epoch, words @ ..]) => (*epoch, words),
+            _ => (0, [].as_slice()),
+        };
+        if self.epochs.insert(asid, epoch).is_some_and(|known| known != epoch) {
+            // Tables have moved.
+            self.walker.invalidate(Invalidation::Asid(asid));
+        }
+        self.mappings.clear();
+        self.mappings.extend(words.as_chunks::<3>().0.iter().take(self.limit).filter_map(Mapping::decode));
+    }
+
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        self.entry = None;
+        let covered = self.mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&va.0));
+        let (mut from, mut loads) = (now.after(self.latency), 0);
+        if watch::watched() {
+            self.tell(va, now, from);
+        }
+        if covered {
+            self.counters.register_hits += 1;
+            match self.fetch(va, access, from, port) {
+                Ok(walk) => return walk,
+                Err(fetched) => (from, loads) = fetched,
+            }
+            if port.faulted() {
+                return Walk { outcome: WalkOutcome::NotMapped, ready: from, accesses: loads };
+            }
+        } else {
+            self.counters.register_misses += 1;
+        }
+        self.counters.fallback_walks += 1;
+        let walk = self.walker.walk(va, access, from, port);
+        Walk { accesses: walk.accesses + loads, ..walk }
+    }
+
+    fn leaf_pte_address(&self) -> Option<PhysAddr> {
+        self.entry.or_else(|| self.walker.leaf_pte_address())
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        self.walker.invalidate(what);
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.walker.report(prefix, sink);
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.walker.reset_counters();
+        self.counters.reset();
+    }
+}
+
+#[cfg(test)]
+impl DmtWalker {
+    /// Register hits and misses, fetches, direct walks, fallback walks.
+    pub(crate) fn counters_for_test(&self) -> [u64; 5] {
+        self.counters.values().try_into().unwrap_or_default()
+    }
+}
