@@ -35,6 +35,7 @@ impl Kernel {
         self.exited.largest_contiguous = self.exited.largest_contiguous.max(footprint.largest_contiguous);
         let Kernel { memory, frames, ledger, costs, .. } = self;
         removed.translations.destroy(&mut TableContext { memory, frames, ledger, costs });
+        self.placement.exited(process);
         Ok(())
     }
 

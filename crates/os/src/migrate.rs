@@ -85,7 +85,7 @@ impl Kernel {
 
     /// Moves a page to other frames, which the caller has allocated. If the table cannot map it there, the
     /// frames are freed and the result is false.
-    fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
+    pub(crate) fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
         let copy_on_write = self.page_state(process, page.start).copy_on_write();
         let entry = self.unmap_page(process, page)?;
         if self.try_map_page(process, Mapping { frame: to, ..entry }, copy_on_write).is_err() {

@@ -379,6 +379,9 @@ impl OperatingSystem {
 
     /// A VM event of a core's program, other than the marks of its region.
     pub fn event(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
+        if matches!(event, VmEvent::Place { .. }) && !self.kernel.heeds_places() {
+            return Ok(());
+        }
         let unknown = |process: ProcessId| {
             Stop::Failed(format!("the program's stream refers to process {process}, which it has not forked"))
         };
@@ -481,6 +484,7 @@ fn call_name(event: &VmEvent) -> &'static str {
         VmEvent::Fork { .. } => "fork",
         VmEvent::Exit { .. } => "exit",
         VmEvent::Switch { .. } => "context switch",
+        VmEvent::Place { .. } => "place",
         _ => "touch",
     }
 }

@@ -13,7 +13,7 @@
 //! - **Elastic**: loads and stores become records; computations, and the instructions that gem5 left out (the
 //!   `weight`), become gaps. Register dependences are followed through computations to the loads they come
 //!   from; order dependences are the core's and not kept. An access has its virtual address where the file
-//!   has one; physical addresses are gathered for `trace info`.
+//!   has one; where it has both, the physical one is the place of its page.
 
 use crate::compressed::Unpacked;
 use crate::open::{ForeignSource, TraceOptions};
@@ -21,7 +21,7 @@ use crate::physical::{PhysicalPages, PhysicalReport};
 use crate::processes::Processes;
 use crate::registers::{Loads, distance, merge};
 use crate::width::Width;
-use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
+use ambulator_base::{Batch, PageSize, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 use prost::Message;
 
 /// How a file begins.
@@ -288,7 +288,9 @@ impl Gem5Reader {
                 };
                 self.enter(one.asid, batch)?;
                 if let (Some(va), Some(pa)) = (one.v_addr, one.p_addr) {
-                    self.physical.add(self.width.fit(va), pa, 1);
+                    let va = self.width.fit(va);
+                    let place = self.physical.place(self.processes.running(), va, pa, PageSize::SIZE_4K);
+                    batch.events.extend(place.map(|place| (batch.records.len() as u32, place)));
                 }
                 self.physical_only += u64::from(one.v_addr.is_none());
                 self.access(one.pc.unwrap_or(0), va, u64::from(one.size.unwrap_or(1)), kind, loads, batch);
@@ -331,6 +333,10 @@ impl RecordSource for Gem5Reader {
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    fn may_place(&self) -> bool {
+        self.contents == Contents::Elastic
     }
 
     fn notes(&self) -> Vec<String> {
