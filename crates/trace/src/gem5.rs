@@ -379,10 +379,9 @@ impl ForeignSource for Gem5Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
     use crate::*;
     use std::path::PathBuf;
-
-    struct Scratch(tempfile::TempDir);
 
     fn file(scratch: &Scratch, header: &[u8], messages: &[Vec<u8>]) -> PathBuf {
         let mut bytes = MAGIC.to_vec();
@@ -390,13 +389,7 @@ mod tests {
             prost::encode_length_delimiter(message.len(), &mut bytes).unwrap();
             bytes.extend(message);
         }
-        let path = scratch.0.path().join("a.proto");
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn scratch() -> Scratch {
-        Scratch(tempfile::tempdir().unwrap())
+        scratch.file("a.proto", &bytes)
     }
 
     /// `obj_id: "cpu", tick_freq: 5`, and a window of 192.
@@ -425,7 +418,7 @@ mod tests {
 
     #[test]
     fn dependences_of_elastic_traces_are_followed_through_computations() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let messages = [
             instruction(1, 1, 0x8000, &[], 0),
             instruction(2, 3, 0, &[1], 2),
@@ -443,7 +436,7 @@ mod tests {
 
     #[test]
     fn packets_become_loads_stores_and_fetches() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let packet = |cmd, addr, flags| {
             Packet { tick: 9, cmd, addr, size: 100, flags: Some(flags), pc: Some(0x40_0000) }.encode_to_vec()
         };
@@ -467,7 +460,7 @@ mod tests {
 
     #[test]
     fn damage_is_reported_with_its_place() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let good = instruction(1, 1, 0x8000, &[], 0);
         let error = |path: &PathBuf| read(path).unwrap_err().message;
         let path = file(&scratch, ELASTIC, &[good.clone(), good.clone()]);
