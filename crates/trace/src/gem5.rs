@@ -432,6 +432,15 @@ mod tests {
         let summary = info(&path, &TraceOptions::default()).unwrap();
         assert_eq!((summary.format, summary.instructions), (TraceFormat::Gem5Elastic, 8));
         assert_eq!(summary.physical.unwrap().pages, 4);
+        let mut source = open_trace(&path, &TraceOptions::default()).unwrap();
+        assert!(source.may_place());
+        let events = crate::tests::drained(&mut *source).unwrap().events;
+        let places = events.iter().filter_map(|(at, event)| match event {
+            VmEvent::Place { start, at: pa, .. } => Some((*at, start.0, pa.0)),
+            _ => None,
+        });
+        let expected = [(0, 0x8000, 0x10_8000), (1, 0x9000, 0x10_9000), (2, 0xa000, 0x10_a000), (3, 0xb000, 0x10_b000)];
+        assert!(places.eq(expected), "{events:?}");
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn what_a_walk_fills_is_usable_once_it_is_complete_and_not_before() {
 /// Late answers that overtake each other, for each of the designs.
 fn every_answer_agrees_with_the_kernel(designs: &[&str], settings: &[&str]) {
     for design in designs {
+        eprintln!("{design}");
         let options = HostedOptions { cores: 2, effects: true, ..HostedOptions::default() };
         let mut machine = machine_with(design, settings, options);
         let mut random = Random::new(3);
