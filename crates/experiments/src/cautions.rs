@@ -68,15 +68,15 @@ fn recorded_places(run: &RunResult) -> Option<String> {
     let mut text = format!(
         "on {}, {} of {} pages of 4 KiB were placed as recorded",
         run.design,
-        count((exact + rebased) as f64),
-        count(all as f64)
+        exact + rebased,
+        all
     );
     if rebased > 0 {
-        text += &format!(", {} of them in another block of 2 MiB", count(rebased as f64));
+        text += &format!(", {rebased} of them in another block of 2 MiB");
     }
     if elsewhere > 0 {
         let why = reasons.iter().filter(|(_, pages)| *pages > 0);
-        let why: Vec<String> = why.map(|(why, pages)| format!("{} {why}", count(*pages as f64))).collect();
+        let why: Vec<String> = why.map(|(why, pages)| format!("{pages} {why}")).collect();
         text += &format!("; elsewhere are {}", why.join(", "));
     }
     Some(text)
@@ -301,8 +301,8 @@ mod tests {
         placed.counters.extend(counts.map(|(name, pages)| (format!("kernel.placement.trace.{name}"), pages)));
         only(
             cautions(&[placed], &[]),
-            "on radix, 95.0 of 100 pages of 4 KiB were placed as recorded, 5.00 of them in another block of 2 MiB; elsewhere \
-             are 3.00 whose frame was taken, 2.00 that the trace does not name",
+            "on radix, 95 of 100 pages of 4 KiB were placed as recorded, 5 of them in another block of 2 MiB; elsewhere \
+             are 3 whose frame was taken, 2 that the trace does not name",
         );
     }
 
