@@ -75,6 +75,13 @@ for design in radix thp lvm me-hpt rmm utopia revelator pom-tlb; do
     done
 done
 
+echo "-- in a virtual machine"
+for design in radix thp lvm me-hpt ecpt rmm revelator; do
+    ./stand-in run --design $design --accesses 4000 --pages 2048 --cores 2 --set virtualization.mode=nested >out.txt 2>err.txt ||
+        { echo "$design"; cat err.txt; grep stand_in out.txt; exit 1; }
+    grep -q "^mmu.nested.hypervisor_accesses [1-9]" out.txt || { echo "$design: no load of the hypervisor's table"; exit 1; }
+done
+
 if [[ -n $command ]]; then
     echo "-- the same counters as a run of the command on the same accesses"
     # One access after the other, as in functional mode. The trace's first line of code is fetched by both.

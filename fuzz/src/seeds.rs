@@ -1,6 +1,6 @@
 //! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
-use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_base::{Advice, MapKind, PageSize, PhysAddr, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::spec::{PresetKind, presets};
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs};
 use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
@@ -37,6 +37,7 @@ fn events() -> Vec<VmEvent> {
         code,
         VmEvent::Map { start, len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous },
         VmEvent::Advise { start, len, advice: Advice::Huge },
+        VmEvent::Place { start, len: 1 << 20, at: PhysAddr(0x1234_5000), page: PageSize::SIZE_4K },
         VmEvent::Touch { start, len: 1 << 20, write: true },
         VmEvent::RegionBegin,
         VmEvent::Fork { child: ProcessId(1) },
@@ -59,7 +60,8 @@ fn events() -> Vec<VmEvent> {
 
 /// A trace with all events, `between` records after each.
 fn trace(between: usize) -> Result<Vec<u8>> {
-    let mut writer = TraceWriter::new(Vec::new(), TraceHeader::default(), &TraceWriterSpec::default())?;
+    let header = TraceHeader { places: true, ..TraceHeader::default() };
+    let mut writer = TraceWriter::new(Vec::new(), header, &TraceWriterSpec::default())?;
     let mut records = records(20 * between as u64).into_iter();
     for event in events() {
         writer.event(event)?;
@@ -137,6 +139,9 @@ fn main() -> Result<()> {
     let packet = [0x08, 9, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8];
     put("gem5", "packets".into(), &[&[1, packet.len() as u8][..], &packet].concat())?;
     let entries = [(28u16, 2u16, 9u64), (47, 3, 0x038b48), (10, 3, 0x1000), (0, 8, 0x8000), (48, 2, 0x1003), (26, 0, 0)];
+    // A place of a page, and a call of munmap.
+    let markers = [(28u16, 15u16, 0x5000_0000u64), (28, 17, 0x8000), (28, 4, (1 << 32) + 11), (28, 6, 0x8000), (28, 6, 4096)];
+    let entries = [&entries[..1], &markers, &[(28, 4, (1 << 32) + 11), (28, 7, 1)], &entries[1..]].concat();
     let drmemtrace: Vec<u8> = entries
         .iter()
         .flat_map(|(kind, size, value)| [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat())

@@ -21,8 +21,11 @@ done
 
 mkdir -p "$folder"
 for part in "$checkout"/*; do
-    [[ $(basename "$part") =~ ^(vcpkg|test|docs)$ ]] || cp -rsf "$part" "$folder/"
+    [[ $(basename "$part") =~ ^(vcpkg|test|docs|config|config.sh)$ ]] || cp -rsf "$part" "$folder/"
 done
+# These write beside themselves, and Python finds that place behind a link.
+rm -rf "$folder/config"
+cp -r "$checkout/config" "$checkout/config.sh" "$folder/"
 ln -sf "$here/ptw.h" "$folder/inc/ptw.h"
 ln -sf "$here/ptw.cc" "$folder/src/ptw.cc"
 if [[ -z $(ls -d "$checkout"/vcpkg_installed/*/include 2>/dev/null) ]]; then

@@ -1,6 +1,6 @@
 //! The elements of a program's stream: access records, and the VM events between them.
 
-use crate::{ProcessId, VirtAddr};
+use crate::{PageSize, PhysAddr, ProcessId, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -209,6 +209,18 @@ pub enum VmEvent {
         len: u64,
         /// Whether it writes. (The model serves a read of untouched anonymous memory like a write.)
         write: bool,
+    },
+    /// On the recorded machine the range is in consecutive frames: from now on, or from its first touch on.
+    /// Only a placement in recorded frames heeds it, and moves pages that are elsewhere.
+    Place {
+        /// First address, a multiple of the page's size.
+        start: VirtAddr,
+        /// Bytes, a multiple of the page's size, at most 1 GiB.
+        len: u64,
+        /// Physical address of `start`, a multiple of the page's size.
+        at: PhysAddr,
+        /// The size of the recorded machine's pages; 4 KiB if the recorder did not see it.
+        page: PageSize,
     },
     /// The region of interest begins. The records before are set-up.
     RegionBegin,

@@ -116,6 +116,11 @@ pub trait RecordSource: Send {
         None
     }
 
+    /// Whether the stream may say where its pages were in physical memory ([`VmEvent::Place`]).
+    fn may_place(&self) -> bool {
+        false
+    }
+
     /// Warnings about the part of the stream read so far, one sentence each: a truncated trace, or addresses
     /// that lost bits.
     fn notes(&self) -> Vec<String> {

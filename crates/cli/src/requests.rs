@@ -101,6 +101,9 @@ fn flags(arguments: &ProgramArguments) -> Result<Vec<Asked>, Failure> {
     if let Some(cores) = arguments.cores {
         ask(format!("--cores {cores}"), format!("machine.cores={cores}"));
     }
+    if let Some(name) = &arguments.placement {
+        ask(format!("--placement {name}"), format!("design.placement={name:?}"));
+    }
     if arguments.spread_threads {
         ask("--spread-threads".into(), "run.spread_threads=true".into());
     }

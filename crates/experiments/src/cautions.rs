@@ -34,6 +34,7 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
     sentences.extend(shown.iter().filter_map(|run| untimed_daemons(run)));
     sentences.extend(shown.iter().filter_map(|run| copies(run)));
     sentences.extend(shown[1..].iter().filter_map(|run| drifts(first, run)));
+    sentences.extend(shown.iter().filter_map(|run| recorded_places(run)));
     sentences
 }
 
@@ -51,6 +52,34 @@ fn small_part(run: &RunResult, programs: &[Option<u64>]) -> Option<String> {
             100.0 * share
         )
     })
+}
+
+/// What became of the places that a trace records, with `design.placement` `trace`.
+fn recorded_places(run: &RunResult) -> Option<String> {
+    let of = |name: &str| run.counters.get(&format!("kernel.placement.trace.{name}")).copied();
+    let (exact, rebased) = (of("exact")?, of("rebased")?);
+    let reasons = [
+        ("whose frame was taken", of("taken")?),
+        ("for whose block no room was left", of("no_room")?),
+        ("that the trace does not name", of("unrecorded")?),
+    ];
+    let elsewhere: u64 = reasons.iter().map(|(_, pages)| pages).sum();
+    let all = exact + rebased + elsewhere;
+    let mut text = format!(
+        "on {}, {} of {} pages of 4 KiB were placed as recorded",
+        run.design,
+        exact + rebased,
+        all
+    );
+    if rebased > 0 {
+        text += &format!(", {rebased} of them in another block of 2 MiB");
+    }
+    if elsewhere > 0 {
+        let why = reasons.iter().filter(|(_, pages)| *pages > 0);
+        let why: Vec<String> = why.map(|(why, pages)| format!("{pages} {why}")).collect();
+        text += &format!("; elsewhere are {}", why.join(", "));
+    }
+    Some(text)
 }
 
 fn sets_up(run: &RunResult) -> Option<String> {
@@ -263,6 +292,18 @@ mod tests {
         for options in others {
             assert_eq!(untimed_daemons(&of(&options)), None, "{options}");
         }
+    }
+
+    #[test]
+    fn what_became_of_recorded_places_is_told() {
+        let mut placed = run("radix", 0.5, &[]);
+        let counts = [("exact", 90), ("rebased", 5), ("taken", 3), ("no_room", 0), ("unrecorded", 2)];
+        placed.counters.extend(counts.map(|(name, pages)| (format!("kernel.placement.trace.{name}"), pages)));
+        only(
+            cautions(&[placed], &[]),
+            "on radix, 95 of 100 pages of 4 KiB were placed as recorded, 5 of them in another block of 2 MiB; elsewhere \
+             are 3 whose frame was taken, 2 that the trace does not name",
+        );
     }
 
     #[test]

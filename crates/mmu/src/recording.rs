@@ -48,8 +48,8 @@ pub struct Recording {
     /// Everything that ends after the translation began ends after this cycle: after all that earlier
     /// translations of the core have in flight.
     pub horizon: Cycle,
-    /// How much later loads that issue before the horizon end.
-    pub shift: u64,
+    /// When the translation began.
+    pub began: Cycle,
     /// The level that is assumed to serve loads, for designs that count the loads from DRAM.
     pub assumed: Served,
     /// Cycles for which main memory's buses have carried data, as the simulator around it says.
@@ -58,7 +58,7 @@ pub struct Recording {
 
 impl Default for Recording {
     fn default() -> Self {
-        Recording { accesses: Vec::new(), horizon: Cycle(0), shift: 0, assumed: Served::Dram, bus_busy: 0 }
+        Recording { accesses: Vec::new(), horizon: Cycle(0), began: Cycle(0), assumed: Served::Dram, bus_busy: 0 }
     }
 }
 
@@ -67,15 +67,20 @@ impl Recording {
     pub fn begin(&mut self, now: Cycle, horizon: Cycle) {
         self.accesses.clear();
         self.horizon = horizon.max(now);
-        self.shift = self.horizon.since(now);
+        self.began = now;
     }
 
-    /// Records an access that issues at `now`; returns when it ends.
+    /// Records an access that issues at `now`; returns when it ends: after the horizon, and as much later as it
+    /// issues after the beginning. What waited for an earlier translation issues far after the beginning, and
+    /// ends no later for that: else each translation that waits would double the horizon of the next.
     pub fn access(&mut self, kind: RecordedKind, at: PhysAddr, now: Cycle) -> Cycle {
-        let shift = if now < self.horizon { self.shift } else { 0 };
+        let from = match now < self.horizon {
+            true => self.horizon.after(now.since(self.began).min(ACCESS_SPAN / 2)),
+            false => now,
+        };
         let ready = match kind {
             RecordedKind::Write => now,
-            _ => now.after(shift).after(ACCESS_SPAN),
+            _ => from.after(ACCESS_SPAN),
         };
         self.accesses.push(Recorded { kind, at, issued: now, ready });
         ready
@@ -95,6 +100,10 @@ mod tests {
         let second = recording.access(RecordedKind::Load, PhysAddr(128), first.after(2));
         assert_eq!(second, Cycle(5005 + 2 * ACCESS_SPAN));
         assert_eq!(recording.access(RecordedKind::Write, PhysAddr(128), second), second);
+        // What waits for something in flight does not end as much later as it waited.
+        recording.begin(Cycle(100), Cycle(100 + 50 * ACCESS_SPAN));
+        let waited = recording.access(RecordedKind::Load, PhysAddr(64), Cycle(100 + 40 * ACCESS_SPAN));
+        assert_eq!(waited, Cycle(100 + 51 * ACCESS_SPAN + ACCESS_SPAN / 2));
         recording.begin(Cycle(7), Cycle(7));
         assert_eq!(recording.access(RecordedKind::FetchData, PhysAddr(0), Cycle(9)), Cycle(9 + ACCESS_SPAN));
         assert_eq!(recording.accesses.len(), 1);

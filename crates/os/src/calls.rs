@@ -26,6 +26,7 @@ impl Kernel {
                 let access = if write { AccessKind::Store } else { AccessKind::Load };
                 return self.touch(process, start, len, access);
             }
+            VmEvent::Place { start, len, at, page } => return self.record_place(process, start, len, at, page),
             VmEvent::RegionBegin | VmEvent::RegionEnd | VmEvent::Switch { .. } => return Ok(()),
             _ => {}
         }
@@ -42,7 +43,11 @@ impl Kernel {
             VmEvent::Fork { .. } => {
                 self.fork(process)?;
             }
-            VmEvent::Touch { .. } | VmEvent::RegionBegin | VmEvent::RegionEnd | VmEvent::Switch { .. } => {}
+            VmEvent::Touch { .. }
+            | VmEvent::Place { .. }
+            | VmEvent::RegionBegin
+            | VmEvent::RegionEnd
+            | VmEvent::Switch { .. } => {}
         }
         self.charge_shootdowns();
         Ok(())

@@ -146,6 +146,9 @@ impl Kernel {
         va: VirtAddr,
         access: AccessKind,
     ) -> Result<PageSize, OsError> {
+        if let Some((_, recorded)) = self.placement.recorded(process, va) {
+            return self.populate_recorded(process, vma, va, access, recorded);
+        }
         let gigantic = Page::containing(va, PageSize::SIZE_1G);
         if self.allows_gigantic(vma) && self.populate_huge(process, vma, gigantic, access)? {
             self.counters.faults_1g += 1;
@@ -164,6 +167,18 @@ impl Kernel {
             }
             HugeAtFault::Whole | HugeAtFault::No => {}
         }
+        self.populate_base(process, vma, va, access)
+    }
+
+    /// Maps a fresh base page for `va`.
+    #[inline]
+    pub(crate) fn populate_base(
+        &mut self,
+        process: ProcessId,
+        vma: &Vma,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Result<PageSize, OsError> {
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
         self.map_fresh(process, vma, page, frame, access)?;
@@ -172,7 +187,7 @@ impl Kernel {
     }
 
     /// Maps a fresh huge page if the area covers it, nothing is mapped in it, and a block is free.
-    fn populate_huge(
+    pub(crate) fn populate_huge(
         &mut self,
         process: ProcessId,
         vma: &Vma,

@@ -27,6 +27,7 @@ impl Kernel {
     fn copy_address_space(&mut self, parent: ProcessId, child: ProcessId) -> Result<(), OsError> {
         let vmas = self.process(parent).vmas.clone();
         self.process_mut(child).heap = self.process(parent).heap;
+        self.process_mut(child).origin = self.process(parent).origin;
         for vma in vmas.as_slice() {
             self.insert_area(child, *vma);
         }

@@ -210,6 +210,12 @@ impl Kernel {
         &self.process(process).vmas
     }
 
+    /// Whether the placement heeds the places that a trace records.
+    #[inline]
+    pub fn heeds_places(&self) -> bool {
+        self.placement.heeds_places()
+    }
+
     /// Page faults served since the last reset of the counters, including set-up touches.
     pub fn faults_served(&self) -> u64 {
         let c = &self.counters;

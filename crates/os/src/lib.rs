@@ -23,6 +23,7 @@ mod placement;
 mod process;
 mod promotion;
 mod reclaim;
+mod recorded;
 mod reservations;
 mod sharing;
 mod shootdown;
@@ -49,7 +50,8 @@ pub use numa::{
 };
 pub use owned_context::OwnedContext;
 pub use page_state::{PageMap, PageState};
-pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
+pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement, RecordedPlace};
+pub use recorded::RecordedPlacement;
 pub use shootdown::Shootdown;
 pub use spec::{HugeAllocation, KernelSpec, PageSizePolicy};
 pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};

@@ -42,7 +42,10 @@ impl Kernel {
         let affordable = self.reclaim_schedule.leaves_reserve(self.frames.free_frames(), page.size.frames());
         let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
         let within = self.spec.huge_limit == 0 || self.huge_pages < self.spec.huge_limit;
-        let frame = if affordable && has_frames && within { self.place(process, vma, page)? } else { None };
+        // What the recorded kernel had frames for is no question here.
+        let recorded = self.placement.recorded(process, page.start).is_some_and(|(_, size)| size >= page.size);
+        let allowed = recorded || affordable && has_frames && within;
+        let frame = if allowed { self.place(process, vma, page)? } else { None };
         match frame {
             Some(_) => self.huge_pages += 1,
             None => self.counters.huge_fallbacks += 1,
@@ -52,7 +55,8 @@ impl Kernel {
 
     /// Frees frames without owners.
     pub(crate) fn return_frames(&mut self, frame: Pfn, size: PageSize) {
-        if !self.placement.take_back(frame, size) {
+        let (placement, mut context) = self.place_context();
+        if !placement.take_back(frame, size, &mut context) {
             self.frames.free(frame, size.order());
         }
         self.placement.freed(frame, size);

@@ -1,7 +1,7 @@
 //! The placement socket: the choice of frames for pages.
 
 use crate::{CostTable, Ledger};
-use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// A page that needs frames.
@@ -42,6 +42,24 @@ pub struct EagerRange {
     pub pages: u64,
 }
 
+/// Where a range was in the memory of the machine that a trace was recorded on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedPlace {
+    /// The process.
+    pub process: ProcessId,
+    /// The process that it was forked from, however many forks ago; itself without one. Processes with the
+    /// same one were recorded on the same machine.
+    pub origin: ProcessId,
+    /// First address of the range.
+    pub start: VirtAddr,
+    /// Bytes.
+    pub len: u64,
+    /// Its physical address there.
+    pub at: PhysAddr,
+    /// The size of its pages there.
+    pub page: PageSize,
+}
+
 /// The choice of frames for pages: those that a hash or a set allows, eagerly allocated blocks, or any free
 /// frame of the buddy allocator.
 pub trait Placement: Send {
@@ -74,8 +92,14 @@ pub trait Placement: Send {
 
     /// Frees frames if they belong to a segment of the placement, which the allocator does not manage. False
     /// if they belong to the allocator.
-    fn take_back(&mut self, _frame: Pfn, _size: PageSize) -> bool {
+    fn take_back(&mut self, _frame: Pfn, _size: PageSize, _os: &mut PlaceContext<'_>) -> bool {
         false
+    }
+
+    /// Frees the frames that it has reserved for pages to come, because memory is scarce. Returns their
+    /// number.
+    fn release_reserved(&mut self, _os: &mut PlaceContext<'_>) -> u64 {
+        0
     }
 
     /// Whether a frame belongs to a segment of the placement.
@@ -106,6 +130,21 @@ pub trait Placement: Send {
 
     /// A process has ended.
     fn process_ended(&mut self, _process: ProcessId) {}
+
+    /// Whether it heeds the places that a trace records.
+    fn heeds_places(&self) -> bool {
+        false
+    }
+
+    /// The trace says where a range was. What is mapped there already moves, if
+    /// [`Placement::allocate_for_migration`] has frames for it.
+    fn record(&mut self, _place: &RecordedPlace, _os: &mut PlaceContext<'_>) {}
+
+    /// The frame that the trace names for the base page at `va`, as a frame of this machine, and the size of
+    /// the recorded page.
+    fn recorded(&self, _process: ProcessId, _va: VirtAddr) -> Option<(Pfn, PageSize)> {
+        None
+    }
 
     /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}

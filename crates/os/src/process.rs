@@ -8,6 +8,8 @@ use ambulator_base::{Asid, ProcessId, Protection, VirtAddr};
 /// One process.
 pub(crate) struct Process {
     asid: Asid,
+    /// The process without a parent that it descends from.
+    pub origin: ProcessId,
     /// Another for each process, so that cores reload registers.
     generation: u64,
     pub translations: Translations,
@@ -111,6 +113,7 @@ impl ProcessTable {
         self.generation += 1;
         self.slots.push(Some(Process {
             asid,
+            origin: number,
             generation: self.generation,
             translations,
             vmas: VmaList::default(),

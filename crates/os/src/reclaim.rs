@@ -31,6 +31,11 @@ impl Kernel {
     }
 
     fn reclaim_round(&mut self, wanted: u64, write: SwapWrite) -> Result<u64, OsError> {
+        let (placement, mut context) = self.place_context();
+        let released = placement.release_reserved(&mut context);
+        if released > 0 {
+            return Ok(released);
+        }
         while let Some(freed) = self.break_one_reservation() {
             if freed > 0 {
                 return Ok(freed);

@@ -20,7 +20,7 @@ use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
 use ambulator_os::{Kernel, KernelSpec, MachineNodes, NodeInfo, PageSizePolicy};
-use ambulator_sockets::DesignParts;
+use ambulator_sockets::{DesignParts, TRACE_PLACEMENT};
 use std::sync::Arc;
 
 impl Machine {
@@ -31,6 +31,16 @@ impl Machine {
     /// An invalid spec, or a sim host that cannot provide the memory.
     pub fn new(spec: &Spec, programs: Vec<(Arc<SharedStream>, usize)>) -> Result<Machine, SimError> {
         let bad = |message: String| SimError::Spec(vec![message]);
+        if spec.design.placement == TRACE_PLACEMENT
+            && let Some((stream, _)) = programs.iter().find(|(stream, _)| !stream.may_place())
+        {
+            return Err(bad(format!(
+                "`design.placement` is \"{TRACE_PLACEMENT}\", and {} has no physical addresses: run a trace that records \
+                 them (`ambulator trace info` tells), give a file that has them (`--program-set physical=FILE`), or choose \
+                 another placement",
+                stream.identity().name
+            )));
+        }
         let seed = spec.run.seed;
         let physical_bytes = spec.memory.bytes;
         let nested = spec.virtualization.mode == VirtualizationMode::Nested;

@@ -7,7 +7,9 @@ use crate::locks::Locks;
 use crate::machine::Phase;
 use crate::profile::Profiler;
 use crate::timeline::Action;
-use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{
+    AccessKind, Advice, CounterSink, MapKind, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr, VmEvent,
+};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
@@ -307,11 +309,29 @@ impl OperatingSystem {
     /// Copies migrated pages in the background; accesses to a page wait for the end of its copy.
     fn copy_migrated(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         self.kernel.take_migrations(&mut self.migrations);
-        for moved in self.migrations.drain(..) {
-            if phase != Phase::Setup {
-                hw.copy_page(number, &moved);
+        let mut migrations = std::mem::take(&mut self.migrations);
+        if phase != Phase::Setup {
+            for moved in &migrations {
+                match self.is_nested() {
+                    true => self.backed_parts(moved).iter().for_each(|part| hw.copy_page(number, part)),
+                    false => hw.copy_page(number, moved),
+                }
             }
         }
+        migrations.clear();
+        self.migrations = migrations;
+    }
+
+    /// The base pages of a page that a guest has moved, at host-physical addresses. What the hypervisor has not
+    /// backed yet is not copied: it comes zeroed.
+    fn backed_parts(&self, moved: &Migration) -> Vec<Migration> {
+        let frame = |guest: Pfn, i| self.host_physical(guest.offset(i).start(), AccessKind::Load).map(PhysAddr::pfn);
+        let part = |i: u64| {
+            let start = moved.page.start.offset(i * ambulator_base::FRAME_BYTES);
+            let page = Page { start, size: PageSize::SIZE_4K };
+            Some(Migration { page, from: frame(moved.from, i)?, to: frame(moved.to, i)?, ..*moved })
+        };
+        (0..moved.page.size.frames()).filter_map(part).collect()
     }
 
     /// Writes the frames that the kernel has just zeroed to memory. With nested paging, these are frames that
@@ -392,6 +412,9 @@ impl OperatingSystem {
 
     /// A VM event of a core's program, other than the marks of its region.
     pub fn event(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
+        if matches!(event, VmEvent::Place { .. }) && !self.kernel.heeds_places() {
+            return Ok(());
+        }
         let unknown = |process: ProcessId| {
             Stop::Failed(format!("the program's stream refers to process {process}, which it has not forked"))
         };
@@ -495,6 +518,7 @@ fn call_name(event: &VmEvent) -> &'static str {
         VmEvent::Fork { .. } => "fork",
         VmEvent::Exit { .. } => "exit",
         VmEvent::Switch { .. } => "context switch",
+        VmEvent::Place { .. } => "place",
         _ => "touch",
     }
 }

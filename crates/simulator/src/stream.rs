@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A program's stream, shared by machines that each read it from the start at their own pace.
 pub struct SharedStream {
     identity: ProgramIdentity,
+    may_place: bool,
     inner: Mutex<Inner>,
 }
 
@@ -28,6 +29,7 @@ impl SharedStream {
     pub fn new(source: Box<dyn RecordSource>, readers: usize) -> Arc<SharedStream> {
         Arc::new(SharedStream {
             identity: source.identity(),
+            may_place: source.may_place(),
             inner: Mutex::new(Inner {
                 source,
                 window: VecDeque::new(),
@@ -42,6 +44,11 @@ impl SharedStream {
     /// The program's identity.
     pub fn identity(&self) -> &ProgramIdentity {
         &self.identity
+    }
+
+    /// Whether the stream may say where its pages were in physical memory.
+    pub fn may_place(&self) -> bool {
+        self.may_place
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,5 +1,6 @@
 //! All designs: which can be chosen, the errors in a choice, and how it is built.
 
+use crate::socket::TRACE_PLACEMENT;
 use crate::spec::SECOND_LOOKASIDE;
 use crate::{
     Choice, Descriptor, DesignParts, DesignSettings, DesignSpec, HypervisorParts, NewLookaside, NewNodes, Parts, Site,
@@ -7,7 +8,7 @@ use crate::{
 };
 use ambulator_base::{Invalid, RegisterError, RegisterReason};
 use ambulator_mmu::{Lookaside, LookasidePair, PwcSpec};
-use ambulator_os::{BuddyPlacement, CompanionFactory, TranslationsFactory};
+use ambulator_os::{BuddyPlacement, CompanionFactory, RecordedPlacement, TranslationsFactory};
 use serde_json::Map;
 
 /// What is registered, as errors call it.
@@ -28,7 +29,7 @@ impl Catalogue {
         let name = design.name;
         RegisterError::check(DESIGN, name)?;
         let error = |reason| Err(RegisterError::new(DESIGN, name, reason));
-        if Socket::ALL.into_iter().any(|socket| socket.empty() == Some(name)) {
+        if Socket::ALL.into_iter().any(|socket| socket.own_names().any(|own| own == name)) {
             return error(RegisterReason::Reserved("the name of an empty socket"));
         }
         if self.designs.iter().any(|other| other.group() == design.group()) {
@@ -106,9 +107,9 @@ impl Catalogue {
         }
         for (key, socket, name) in spec.entries() {
             let fills = self.filling(socket).any(|design| design.name == name);
-            if !fills && socket.empty() != Some(name) {
+            if !fills && !socket.own_names().any(|own| own == name) {
                 let known: Vec<&str> =
-                    socket.empty().into_iter().chain(self.filling(socket).map(|design| design.name)).collect();
+                    socket.own_names().chain(self.filling(socket).map(|design| design.name)).collect();
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
                     format!("is \"{name}\", and there are: {}", known.join(", ")),
@@ -280,7 +281,10 @@ impl Catalogue {
         let translations = TranslationsFactory { tables: page_table.factory, companions, intermediate };
         let parts = DesignParts {
             translations,
-            placement: placement.unwrap_or_else(|| Box::new(BuddyPlacement)),
+            placement: placement.unwrap_or_else(|| match spec.placement.as_str() {
+                TRACE_PLACEMENT => Box::<RecordedPlacement>::default(),
+                _ => Box::new(BuddyPlacement),
+            }),
             new_walker: page_table.new_walker,
             new_lookaside,
             new_speculator,

@@ -16,5 +16,5 @@ pub use parts::{
     NewWalker, Parts, Site, Stage, TableParts,
 };
 pub use settings::{DesignSettings, Settings};
-pub use socket::Socket;
+pub use socket::{Socket, TRACE_PLACEMENT};
 pub use spec::{Choice, DesignSpec};

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The placement of pages in the frames that a trace records.
+pub const TRACE_PLACEMENT: &str = "trace";
+
 /// A place in the machine that a design can fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Socket {
@@ -49,6 +52,21 @@ impl Socket {
             Socket::Placement => Some("buddy"),
             _ => Some("none"),
         }
+    }
+
+    /// What fills the socket without being a design, beside the empty one: names in a spec, and what they do.
+    pub fn built_in(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Socket::Placement => {
+                &[(TRACE_PLACEMENT, "pages go where they were in the recorded machine, if the trace says so")]
+            }
+            _ => &[],
+        }
+    }
+
+    /// The names that a spec may give without a design: the empty one, and what is built in.
+    pub fn own_names(self) -> impl Iterator<Item = &'static str> {
+        self.empty().into_iter().chain(self.built_in().iter().map(|(name, _)| *name))
     }
 
     /// What a machine does when no design fills the socket.

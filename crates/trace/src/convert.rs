@@ -139,7 +139,8 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
     let file = CountedBytes { out: output.open_unless(&conversion.stop).map_err(cannot)?, bytes: Rc::clone(&bytes) };
     let sink: Box<dyn RecordSink> = match conversion.format {
         TraceFormat::Ambulator => {
-            let header = TraceHeader { identity: source.identity(), ..TraceHeader::default() };
+            let (identity, places) = (source.identity(), source.may_place());
+            let header = TraceHeader { identity, places, ..TraceHeader::default() };
             Box::new(TraceWriter::new(BufWriter::new(file), header, &conversion.writer).map_err(|e| at_output(&e))?)
         }
         _ => Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?),

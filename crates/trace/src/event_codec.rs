@@ -1,7 +1,7 @@
 //! VM events as bytes: a tag, then the fields as varints in the order of their declaration.
 
 use crate::varint::{self, Cursor};
-use ambulator_base::{Advice, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
+use ambulator_base::{Advice, MapKind, PageSize, PhysAddr, ProcessId, Protection, VirtAddr, VmEvent};
 
 const MAP: u8 = 0;
 const UNMAP: u8 = 1;
@@ -15,6 +15,10 @@ const SWITCH: u8 = 8;
 const TOUCH: u8 = 9;
 const REGION_BEGIN: u8 = 10;
 const REGION_END: u8 = 11;
+const PLACE: u8 = 12;
+
+/// Bits of a physical address: the most that x86-64 has.
+pub(crate) const PHYSICAL_BITS: u32 = 52;
 
 fn rights(protection: Protection) -> u64 {
     u64::from(protection.read) | u64::from(protection.write) << 1 | u64::from(protection.execute) << 2
@@ -63,7 +67,18 @@ pub(crate) fn put(out: &mut Vec<u8>, event: &VmEvent) {
         VmEvent::Touch { start, len, write } => fields(TOUCH, &[start.0, len, u64::from(write)]),
         VmEvent::RegionBegin => fields(REGION_BEGIN, &[]),
         VmEvent::RegionEnd => fields(REGION_END, &[]),
+        VmEvent::Place { start, len, at, page } => fields(PLACE, &[start.0, len, at.0, u64::from(page.shift())]),
     }
+}
+
+/// Most bytes of a place.
+pub(crate) const LONGEST_PLACE: u64 = 1 << 30;
+
+/// Whether a place is one: whole pages at both addresses, at most [`LONGEST_PLACE`], and a physical address of
+/// at most [`PHYSICAL_BITS`].
+pub(crate) fn is_place(start: VirtAddr, len: u64, at: PhysAddr, page: PageSize) -> bool {
+    let aligned = (start.0 | len | at.0) & (page.bytes() - 1) == 0;
+    aligned && (1..=LONGEST_PLACE).contains(&len) && at.0.checked_add(len).is_some_and(|end| end <= 1 << PHYSICAL_BITS)
 }
 
 /// Decodes one event; `None` if the bytes are not one, or a range runs past the end of the address space.
@@ -115,6 +130,12 @@ pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
         },
         REGION_BEGIN => VmEvent::RegionBegin,
         REGION_END => VmEvent::RegionEnd,
+        PLACE => {
+            let (start, len, at) = (VirtAddr(value()?), value()?, PhysAddr(value()?));
+            let shift = u32::try_from(value()?).ok().filter(|shift| (12..=30).contains(shift))?;
+            let page = PageSize::from_shift(shift);
+            is_place(start, len, at, page).then_some(VmEvent::Place { start, len, at, page })?
+        }
         _ => return None,
     };
     ranges_of(&event).iter().all(|&(start, len)| start.checked_add(len).is_some()).then_some(event)
@@ -127,6 +148,7 @@ pub(crate) fn ranges_of(event: &VmEvent) -> [(u64, u64); 2] {
         | VmEvent::Unmap { start, len }
         | VmEvent::Protect { start, len, .. }
         | VmEvent::Advise { start, len, .. }
+        | VmEvent::Place { start, len, .. }
         | VmEvent::Touch { start, len, .. } => [(start.0, len), (0, 0)],
         VmEvent::Remap { old, old_len, new, new_len } => [(old.0, old_len), (new.0, new_len)],
         VmEvent::Brk { end } => [(end.0, 0), (0, 0)],

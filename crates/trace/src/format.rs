@@ -1,5 +1,5 @@
-//! The Ambulator trace format (`.amb`), version 1, specified exactly enough for an independent
-//! implementation.
+//! The Ambulator trace format (`.amb`), versions 1 and 2, specified exactly enough for an independent
+//! implementation. Version 2 is version 1 with one more event, 12; a file without it has version 1.
 //!
 //! All fixed-width integers are little-endian. A *varint* has seven bits a byte, least significant first, the
 //! top bit set on all bytes but the last, at most 64 bits. *Zigzag* maps a signed `x` to `(x << 1) ^ (x >>
@@ -8,7 +8,7 @@
 //! ```text
 //! file     := header block* [names] [note] [footer]
 //!
-//! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of the above
+//! header   := "AMBTRACE"  u16 version (1 or 2)  u16 reserved (0)  u32 body bytes  body  u64 checksum of the above
 //! body     := u8 log2 of the page size (12)
 //!             u8 width of virtual addresses in bits (32 to 57): no address has a bit at or above it
 //!             text name   text detail   varint footprint in bytes (0: unknown)
@@ -53,7 +53,10 @@
 //! An event is a u8 tag and varints: 0 map (start, bytes, rights, kind), 1 unmap (start, bytes), 2 protect
 //! (start, bytes, rights), 3 remap (old start, old bytes, new start, new bytes), 4 advise (start, bytes,
 //! advice), 5 brk (end), 6 fork (child), 7 exit (process), 8 switch (process, thread), 9 touch (start, bytes,
-//! write 0/1), 10 region of interest begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds:
+//! write 0/1), 10 region of interest begins, 11 it ends, 12 place (start, bytes, physical address of the
+//! start, log2 of the page's bytes: 12 to 30; all three are multiples of the page, the bytes at most 1 GiB,
+//! and no physical address has more than 52 bits): the range was there in the memory of the recorded machine, from its first touch on
+//! or, if it was elsewhere before, from now on. Rights are read 1 + write 2 + execute 4. Map kinds:
 //! 0 anonymous, 1 file, 2 heap, 3 stack. Advice: 0 huge, 1 no-huge, 2 don't-need, 3 free.
 //!
 //! A dependence counts records backwards and never crosses a switch event: with several threads it stays
@@ -76,8 +79,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The first eight bytes of a file.
 pub const MAGIC: [u8; 8] = *b"AMBTRACE";
-/// The version that this crate writes, and the only one that it reads.
-pub const VERSION: u16 = 1;
+/// The newest version that this crate writes and reads; it writes the oldest that can hold the trace.
+pub const VERSION: u16 = 2;
+/// The oldest version that this crate reads: without places of pages in physical memory.
+pub const VERSION_WITHOUT_PLACES: u16 = 1;
 /// The file name extension.
 pub const EXTENSION: &str = "amb";
 
@@ -114,6 +119,8 @@ pub struct TraceHeader {
     pub instructions: Option<u64>,
     /// The initial address space: events before the first record.
     pub start: Vec<VmEvent>,
+    /// The trace may say where its pages were in physical memory ([`VmEvent::Place`]): it has version 2.
+    pub places: bool,
 }
 
 impl Default for TraceHeader {
@@ -125,6 +132,7 @@ impl Default for TraceHeader {
             records: None,
             instructions: None,
             start: Vec::new(),
+            places: false,
         }
     }
 }
@@ -140,6 +148,11 @@ fn take_text(cursor: &mut Cursor<'_>) -> Option<String> {
 }
 
 impl TraceHeader {
+    /// The version of the format that the trace has.
+    pub fn version(&self) -> u16 {
+        if self.places { VERSION } else { VERSION_WITHOUT_PLACES }
+    }
+
     /// Encodes the header with its checksum.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = vec![self.page_shift, self.va_bits];
@@ -152,7 +165,7 @@ impl TraceHeader {
         self.start.iter().for_each(|event| event_codec::put(&mut body, event));
         let mut out = Vec::with_capacity(body.len() + 24);
         out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        out.extend(self.version().to_le_bytes());
         out.extend([0, 0]);
         out.extend((body.len() as u32).to_le_bytes());
         out.extend(body);
@@ -178,7 +191,15 @@ impl TraceHeader {
             start.push(event);
         }
         let identity = ProgramIdentity { name, detail, footprint, digest: 0 };
-        (cursor.remaining() == 0).then_some(TraceHeader { identity, page_shift, va_bits, records, instructions, start })
+        (cursor.remaining() == 0).then_some(TraceHeader {
+            identity,
+            page_shift,
+            va_bits,
+            records,
+            instructions,
+            start,
+            places: false,
+        })
     }
 }
 

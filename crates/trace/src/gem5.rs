@@ -13,7 +13,7 @@
 //! - **Elastic**: loads and stores become records; computations, and the instructions that gem5 left out (the
 //!   `weight`), become gaps. Register dependences are followed through computations to the loads they come
 //!   from; order dependences are the core's and not kept. An access has its virtual address where the file
-//!   has one; physical addresses are gathered for `trace info`.
+//!   has one; where it has both, the physical one is the place of its page.
 
 use crate::compressed::Unpacked;
 use crate::open::{ForeignSource, TraceOptions};
@@ -21,7 +21,7 @@ use crate::physical::{PhysicalPages, PhysicalReport};
 use crate::processes::Processes;
 use crate::registers::{Loads, distance, merge};
 use crate::width::Width;
-use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
+use ambulator_base::{Batch, PageSize, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 use prost::Message;
 
 /// How a file begins.
@@ -288,7 +288,9 @@ impl Gem5Reader {
                 };
                 self.enter(one.asid, batch)?;
                 if let (Some(va), Some(pa)) = (one.v_addr, one.p_addr) {
-                    self.physical.add(self.width.fit(va), pa, 1);
+                    let va = self.width.fit(va);
+                    let place = self.physical.place(self.processes.running(), va, pa, PageSize::SIZE_4K);
+                    batch.events.extend(place.map(|place| (batch.records.len() as u32, place)));
                 }
                 self.physical_only += u64::from(one.v_addr.is_none());
                 self.access(one.pc.unwrap_or(0), va, u64::from(one.size.unwrap_or(1)), kind, loads, batch);
@@ -333,6 +335,10 @@ impl RecordSource for Gem5Reader {
         Ok(!batch.is_empty())
     }
 
+    fn may_place(&self) -> bool {
+        self.contents == Contents::Elastic
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = self.width.notes(self.input.name());
         if self.physical_only > 0 {
@@ -373,10 +379,9 @@ impl ForeignSource for Gem5Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
     use crate::*;
     use std::path::PathBuf;
-
-    struct Scratch(tempfile::TempDir);
 
     fn file(scratch: &Scratch, header: &[u8], messages: &[Vec<u8>]) -> PathBuf {
         let mut bytes = MAGIC.to_vec();
@@ -384,13 +389,7 @@ mod tests {
             prost::encode_length_delimiter(message.len(), &mut bytes).unwrap();
             bytes.extend(message);
         }
-        let path = scratch.0.path().join("a.proto");
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn scratch() -> Scratch {
-        Scratch(tempfile::tempdir().unwrap())
+        scratch.file("a.proto", &bytes)
     }
 
     /// `obj_id: "cpu", tick_freq: 5`, and a window of 192.
@@ -419,7 +418,7 @@ mod tests {
 
     #[test]
     fn dependences_of_elastic_traces_are_followed_through_computations() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let messages = [
             instruction(1, 1, 0x8000, &[], 0),
             instruction(2, 3, 0, &[1], 2),
@@ -433,11 +432,20 @@ mod tests {
         let summary = info(&path, &TraceOptions::default()).unwrap();
         assert_eq!((summary.format, summary.instructions), (TraceFormat::Gem5Elastic, 8));
         assert_eq!(summary.physical.unwrap().pages, 4);
+        let mut source = open_trace(&path, &TraceOptions::default()).unwrap();
+        assert!(source.may_place());
+        let events = crate::tests::drained(&mut *source).unwrap().events;
+        let places = events.iter().filter_map(|(at, event)| match event {
+            VmEvent::Place { start, at: pa, .. } => Some((*at, start.0, pa.0)),
+            _ => None,
+        });
+        let expected = [(0, 0x8000, 0x10_8000), (1, 0x9000, 0x10_9000), (2, 0xa000, 0x10_a000), (3, 0xb000, 0x10_b000)];
+        assert!(places.eq(expected), "{events:?}");
     }
 
     #[test]
     fn packets_become_loads_stores_and_fetches() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let packet = |cmd, addr, flags| {
             Packet { tick: 9, cmd, addr, size: 100, flags: Some(flags), pc: Some(0x40_0000) }.encode_to_vec()
         };
@@ -461,7 +469,7 @@ mod tests {
 
     #[test]
     fn damage_is_reported_with_its_place() {
-        let scratch = scratch();
+        let scratch = Scratch::new();
         let good = instruction(1, 1, 0x8000, &[], 0);
         let error = |path: &PathBuf| read(path).unwrap_err().message;
         let path = file(&scratch, ELASTIC, &[good.clone(), good.clone()]);

@@ -1,7 +1,7 @@
-//! Mappings for traces that have none: an address space synthesised from the accesses.
+//! Mappings for traces that have none, or not all: an address space synthesised from the accesses.
 
-use ambulator_base::{Batch, MapKind, Protection, Record, VirtAddr, VmEvent};
-use rustc_hash::FxHashSet;
+use ambulator_base::{Advice, Batch, FRAME_BYTES, MapKind, Protection, Record, VirtAddr, VmEvent};
+use std::collections::BTreeMap;
 
 /// Recently seen regions, so that most records cost one comparison.
 const RECENT: usize = 64;
@@ -14,32 +14,30 @@ const RECENT: usize = 64;
 /// where everything is touched. A region that an instruction fetch touches first is a file mapping; others
 /// are anonymous. All permissions are granted, because the trace does not separate text from data within a
 /// region.
+///
+/// Where the trace records system calls, what they map is mapped as they say, and only what lies outside of
+/// that is synthesised. Their permissions are granted in full, too: a trace may record some calls and not
+/// others.
 #[derive(Debug)]
 pub struct ImplicitMaps {
     shift: u32,
-    mapped: FxHashSet<u64>,
+    /// The mapped ranges: end by start. They neither overlap nor touch.
+    mapped: BTreeMap<u64, u64>,
+    /// Regions that are mapped entirely.
     recent: [u64; RECENT],
+    /// The range that was found last.
+    last: (u64, u64),
 }
 
 impl ImplicitMaps {
     /// Regions of `granularity` bytes, a power of two from 4 KiB on; none is mapped yet.
     pub fn new(granularity: u64) -> ImplicitMaps {
-        ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
+        ImplicitMaps { shift: granularity.ilog2(), mapped: BTreeMap::new(), recent: [u64::MAX; RECENT], last: (0, 0) }
     }
 
     /// The mapped ranges in ascending order: first address and bytes.
     pub fn ranges(&self) -> Vec<(VirtAddr, u64)> {
-        let mut regions: Vec<u64> = self.mapped.iter().copied().collect();
-        regions.sort_unstable();
-        let mut ranges: Vec<(VirtAddr, u64)> = Vec::new();
-        for region in regions {
-            let start = region << self.shift;
-            match ranges.last_mut() {
-                Some((first, len)) if first.0 + *len == start => *len += 1 << self.shift,
-                _ => ranges.push((VirtAddr(start), 1 << self.shift)),
-            }
-        }
-        ranges
+        self.mapped.iter().map(|(start, end)| (VirtAddr(*start), end - start)).collect()
     }
 
     /// Appends the mappings that `record` needs to `batch`, then the record.
@@ -59,48 +57,139 @@ impl ImplicitMaps {
     #[inline(always)]
     fn touch(&mut self, va: u64, kind: MapKind, batch: &mut Batch) {
         let region = va >> self.shift;
-        let slot = region as usize % RECENT;
-        if self.recent[slot] != region {
-            self.recent[slot] = region;
-            if self.mapped.insert(region) {
-                batch.push_event(VmEvent::Map {
-                    start: VirtAddr(region << self.shift),
-                    len: 1 << self.shift,
-                    protection: Protection { read: true, write: true, execute: true },
-                    kind,
-                });
-            }
+        if self.recent[region as usize % RECENT] != region && !(self.last.0..self.last.1).contains(&va) {
+            self.miss(va, kind, batch);
         }
     }
+
+    /// Maps what is not mapped yet of the region of `va`, unless `va` is mapped already.
+    fn miss(&mut self, va: u64, kind: MapKind, batch: &mut Batch) {
+        let region = va >> self.shift;
+        let (start, end) = (region << self.shift, (region + 1) << self.shift);
+        if let Some((&from, &to)) = self.mapped.range(..=va).next_back()
+            && va < to
+        {
+            self.last = (from, to);
+            if from <= start && end <= to {
+                self.recent[region as usize % RECENT] = region;
+            }
+            return;
+        }
+        let mut at = start;
+        while at < end {
+            let inside = self.mapped.range(..=at).next_back().filter(|(_, to)| **to > at);
+            if let Some((_, to)) = inside {
+                at = *to;
+                continue;
+            }
+            let until = self.mapped.range(at..end).next().map_or(end, |(from, _)| *from);
+            batch.push_event(mapping(at, until - at, kind));
+            self.insert(at, until);
+            at = until;
+        }
+        self.recent[region as usize % RECENT] = region;
+    }
+
+    /// The program maps a range.
+    pub fn map(&mut self, start: u64, len: u64, kind: MapKind, batch: &mut Batch) {
+        batch.push_event(mapping(start, len, kind));
+        self.insert(start, start + len);
+    }
+
+    /// The program unmaps a range.
+    pub fn unmap(&mut self, start: u64, len: u64, batch: &mut Batch) {
+        batch.push_event(VmEvent::Unmap { start: VirtAddr(start), len });
+        let end = start + len;
+        let overlapping: Vec<(u64, u64)> =
+            self.mapped.range(..end).rev().take_while(|(_, to)| **to > start).map(|(from, to)| (*from, *to)).collect();
+        for (from, to) in overlapping {
+            self.mapped.remove(&from);
+            if from < start {
+                self.mapped.insert(from, start);
+            }
+            if to > end {
+                self.mapped.insert(end, to);
+            }
+        }
+        self.recent = [u64::MAX; RECENT];
+        self.last = (0, 0);
+    }
+
+    /// The program gives advice on a range.
+    pub fn advise(start: u64, len: u64, advice: Advice, batch: &mut Batch) {
+        batch.push_event(VmEvent::Advise { start: VirtAddr(start), len, advice });
+    }
+
+    /// Adds a range, joined with what it overlaps or touches.
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        while let Some((&from, &to)) = self.mapped.range(..=end).next_back()
+            && to >= start
+        {
+            self.mapped.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.mapped.insert(start, end);
+    }
+}
+
+fn mapping(start: u64, len: u64, kind: MapKind) -> VmEvent {
+    debug_assert!(start.is_multiple_of(FRAME_BYTES), "{start:#x}");
+    let protection = Protection { read: true, write: true, execute: true };
+    VmEvent::Map { start: VirtAddr(start), len, protection, kind }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn record(va: u64) -> Record {
+        Record { pc: VirtAddr(0x40_0000), va: VirtAddr(va), size: 8, ..Record::default() }
+    }
+
+    fn maps_of(batch: &Batch) -> Vec<(u32, u64, u64, MapKind)> {
+        let maps = batch.events.iter().filter_map(|(at, event)| match event {
+            VmEvent::Map { start, len, kind, .. } => Some((*at, start.0, *len, *kind)),
+            _ => None,
+        });
+        maps.collect()
+    }
+
     #[test]
     fn each_region_is_mapped_once_before_its_first_record() {
         let mut maps = ImplicitMaps::new(2 << 20);
         let mut batch = Batch::default();
-        let record = |va: u64| Record { pc: VirtAddr(0x40_0000), va: VirtAddr(va), size: 8, ..Record::default() };
         for va in [0x1000_0000, 0x1000_0008, 0x101f_fffc, 0x1000_0000] {
             maps.push(record(va), &mut batch);
         }
-        let maps: Vec<_> = batch
-            .events
-            .iter()
-            .map(|(at, event)| match event {
-                VmEvent::Map { start, len, kind, .. } => (*at, start.0, *len, *kind),
-                other => panic!("{other:?} is not a mapping"),
-            })
-            .collect();
         assert_eq!(
-            maps,
+            maps_of(&batch),
             [
                 (0, 0x40_0000, 2 << 20, MapKind::File),
                 (0, 0x1000_0000, 2 << 20, MapKind::Anonymous),
                 (2, 0x1020_0000, 2 << 20, MapKind::Anonymous),
             ]
         );
+        assert_eq!(maps.ranges(), [(VirtAddr(0x40_0000), 2 << 20), (VirtAddr(0x1000_0000), 4 << 20)]);
+    }
+
+    #[test]
+    fn what_the_program_maps_is_not_synthesised() {
+        let mut maps = ImplicitMaps::new(2 << 20);
+        let mut batch = Batch::default();
+        maps.push(record(0x40_0000), &mut batch);
+        maps.map(0x1000_4000, 0x2000, MapKind::Anonymous, &mut batch);
+        maps.push(record(0x1000_5000), &mut batch);
+        assert_eq!(maps_of(&batch).len(), 2, "its own mapping is enough");
+        // Beside it, the rest of the region is synthesised.
+        maps.push(record(0x1000_8000), &mut batch);
+        let found = maps_of(&batch);
+        let expected = [(2, 0x1000_0000, 0x4000, MapKind::Anonymous), (2, 0x1000_6000, 0x1f_a000, MapKind::Anonymous)];
+        assert_eq!(found[2..], expected);
+        maps.unmap(0x1000_4000, 0x1000, &mut batch);
+        maps.push(record(0x1000_5000), &mut batch);
+        assert_eq!(maps_of(&batch).len(), 4);
+        maps.push(record(0x1000_4000), &mut batch);
+        assert_eq!(maps_of(&batch)[4], (4, 0x1000_4000, 0x1000, MapKind::Anonymous));
+        assert_eq!(maps.ranges().len(), 2);
     }
 }

@@ -22,6 +22,7 @@ mod names;
 mod open;
 mod perf;
 mod physical;
+mod placed;
 mod processes;
 mod reader;
 mod registers;

@@ -8,6 +8,7 @@ use crate::implicit_maps::ImplicitMaps;
 use crate::lackey::{self, LackeyReader};
 use crate::perf::{self, PerfReader};
 use crate::physical::PhysicalReport;
+use crate::placed::Placed;
 use crate::reader::{TraceInfo, TraceReader};
 use crate::selection::{Selected, Selection};
 use crate::unchanged::Unchanged;
@@ -82,6 +83,11 @@ pub struct TraceOptions {
     /// Instructions of each window, at most `sample_every`; 0 without windows.
     #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
     pub sample_window: u64,
+    /// A file that says where the pages of the trace's first process were in physical memory, for
+    /// `--placement trace`: drmemtrace's `v2p.textproto`, the text of `perf script` with physical addresses, or
+    /// another trace that has them. Empty for none but the trace's own.
+    #[schemars(extend("x-unit" = "name"))]
+    pub physical: String,
 }
 
 impl Default for TraceOptions {
@@ -93,6 +99,7 @@ impl Default for TraceOptions {
             skip: 0,
             sample_every: 0,
             sample_window: 0,
+            physical: String::new(),
         }
     }
 }
@@ -190,6 +197,10 @@ pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordS
             )));
         }
         Opened::Foreign { source, .. } => source,
+    };
+    let source = match options.physical.as_str() {
+        "" => source,
+        file => Box::new(Placed::new(source, Path::new(file), options)?),
     };
     let selection = Selection { skip: options.skip, every: options.sample_every, window: options.sample_window };
     Ok(match selection == Selection::default() {

@@ -16,7 +16,7 @@ use crate::physical::{PhysicalPages, PhysicalReport};
 use crate::processes::Processes;
 use crate::width::Width;
 use ambulator_base::{
-    Batch, FRAME_SHIFT, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
+    Batch, FRAME_SHIFT, LINE_BYTES, PageSize, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
 };
 use rustc_hash::FxHashMap;
 
@@ -177,7 +177,8 @@ impl RecordSource for PerfReader {
                     self.samples += 1;
                     *self.pages.entry(va >> FRAME_SHIFT).or_default() += 1;
                     if let Some(physical) = physical {
-                        self.physical.add(va, physical, 1);
+                        let place = self.physical.place(self.processes.running(), va, physical, PageSize::SIZE_4K);
+                        batch.events.extend(place.map(|place| (batch.records.len() as u32, place)));
                     }
                     let size = ACCESS_BYTES.min(LINE_BYTES - va % LINE_BYTES) as u8;
                     self.processes.push(Record { pc, va: VirtAddr(va), size, kind, ..Record::default() }, batch);
@@ -185,6 +186,10 @@ impl RecordSource for PerfReader {
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    fn may_place(&self) -> bool {
+        true
     }
 
     fn notes(&self) -> Vec<String> {

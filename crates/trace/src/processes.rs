@@ -114,6 +114,16 @@ impl Processes {
         Ok(())
     }
 
+    /// The stream's number of the process that runs.
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// The synthesised mappings of the process that runs.
+    pub(crate) fn maps(&mut self) -> Option<&mut ImplicitMaps> {
+        self.processes.get_mut(self.running)?.maps.as_mut()
+    }
+
     /// Appends a record of the thread that runs, after the mappings that it needs.
     #[inline]
     pub(crate) fn push(&mut self, record: Record, batch: &mut Batch) {

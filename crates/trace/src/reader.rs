@@ -3,7 +3,7 @@
 use crate::decode::Decoder;
 use crate::format::{
     BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, MAX_NOTE, TRAILER_BYTES,
-    TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, decode_note, u32_at, u64_at,
+    TRAILER_MAGIC, TraceHeader, VERSION, VERSION_WITHOUT_PLACES, checksum, decode_footer, decode_note, u32_at, u64_at,
 };
 use crate::names;
 use crate::open::TraceFormat;
@@ -236,8 +236,10 @@ pub(crate) fn read_header<R: Read>(
         return fail("it is not an Ambulator trace: it does not begin with \"AMBTRACE\"".into());
     }
     let version = u16::from_le_bytes([head[8], head[9]]);
-    if version != VERSION {
-        return fail(format!("it is an Ambulator trace of version {version}; this program reads version {VERSION}"));
+    if !(VERSION_WITHOUT_PLACES..=VERSION).contains(&version) {
+        return fail(format!(
+            "it is an Ambulator trace of version {version}; this program reads versions {VERSION_WITHOUT_PLACES} to {VERSION}"
+        ));
     }
     let body_bytes = u32_at(&head, 12);
     let all = HEADER_PREFIX_BYTES as u64 + u64::from(body_bytes) + 8;
@@ -252,9 +254,12 @@ pub(crate) fn read_header<R: Read>(
     if xxh3_64(content) != u64_at(sum, 0) {
         return fail(format!("the header (bytes 0 to {}) is damaged: its checksum does not fit", all - 1));
     }
-    let Some(header) = TraceHeader::decode_body(&content[HEADER_PREFIX_BYTES..]) else {
-        return fail("the header does not have the fields of version 1: was it written by another program?".into());
+    let Some(mut header) = TraceHeader::decode_body(&content[HEADER_PREFIX_BYTES..]) else {
+        return fail(format!(
+            "the header does not have the fields of version {version}: was it written by another program?"
+        ));
     };
+    header.places = version > VERSION_WITHOUT_PLACES;
     let mut digest = Xxh3::new();
     digest.update(content);
     Ok((header, all, digest))
@@ -399,6 +404,10 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
 
     fn instructions(&self) -> Option<u64> {
         Some(self.info.instructions)
+    }
+
+    fn may_place(&self) -> bool {
+        self.info.header.places
     }
 
     fn progress(&self) -> Option<f64> {

@@ -164,6 +164,10 @@ impl RecordSource for Selected {
         self.source.instructions()
     }
 
+    fn may_place(&self) -> bool {
+        self.source.may_place()
+    }
+
     fn notes(&self) -> Vec<String> {
         self.source.notes()
     }

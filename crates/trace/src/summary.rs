@@ -3,7 +3,7 @@
 use crate::compressed::Compression;
 use crate::mappings::Mappings;
 use crate::open::{ForeignSource, Opened, TraceFormat, TraceOptions, open};
-use crate::physical::PhysicalReport;
+use crate::physical::{PhysicalPages, PhysicalReport};
 use crate::regularity::{Regularity, RegularityReport};
 use crate::reuse::{Reuse, ReuseReport};
 use ambulator_base::{AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, SourceError, VmEvent};
@@ -97,6 +97,7 @@ fn event_name(event: &VmEvent) -> &'static str {
         VmEvent::Exit { .. } => "exit",
         VmEvent::Switch { .. } => "switch",
         VmEvent::Touch { .. } => "touch",
+        VmEvent::Place { .. } => "place",
         VmEvent::RegionBegin => "region-begin",
         VmEvent::RegionEnd => "region-end",
     }
@@ -187,6 +188,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     let (mut mapped, mut region, mut regions) = (false, false, false);
     let (mut regularity, mut reuse) = (Regularity::default(), Reuse::default());
     let mut threads = std::collections::BTreeSet::from([(0, 0)]);
+    let (mut physical, mut process) = (PhysicalPages::default(), 0);
     loop {
         match source.fill(&mut batch) {
             Ok(true) => {}
@@ -211,9 +213,11 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
                     VmEvent::Map { .. } => mapped = true,
                     VmEvent::RegionBegin => (region, regions) = (true, true),
                     VmEvent::RegionEnd => region = false,
-                    VmEvent::Switch { process, thread } => {
-                        threads.insert((process.0, *thread));
+                    VmEvent::Switch { process: to, thread } => {
+                        process = to.0 as usize;
+                        threads.insert((to.0, *thread));
                     }
+                    VmEvent::Place { .. } if !foreign => physical.event(process, event),
                     VmEvent::Touch { len, .. } => {
                         all.prepared_pages = all.prepared_pages.saturating_add(len.div_ceil(1 << FRAME_SHIFT));
                     }
@@ -254,7 +258,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     all.warnings = source.notes();
     all.notes.clone_from(&all.warnings);
     all.notes.extend(source.remarks());
-    all.physical = source.physical();
+    all.physical = source.physical().or(physical.report());
     all.regularity = regularity.report();
     all.threads = threads.len() as u64;
     all.processes = threads.iter().map(|(process, _)| process).collect::<std::collections::BTreeSet<_>>().len() as u64;
@@ -322,6 +326,9 @@ impl fmt::Display for HeadLine {
             }
             HeadLine::Event(VmEvent::Touch { start, len, write }) => {
                 write!(f, "touch  {:#014x} {len:>12} bytes {}", start.0, if *write { "written" } else { "read" })
+            }
+            HeadLine::Event(VmEvent::Place { start, len, at, page }) => {
+                write!(f, "place  {:#014x} {len:>12} bytes at {:#014x} in pages of {page}", start.0, at.0)
             }
             HeadLine::Event(event) => write!(f, "{event:?}"),
         }

@@ -256,7 +256,7 @@ fn other_versions_and_damaged_headers_are_refused() {
     let message = |bytes: Vec<u8>| TraceReader::new(Cursor::new(bytes), "t.amb").err().unwrap().message;
     let mut newer = bytes.clone();
     newer[8] = 9;
-    assert_eq!(message(newer), "t.amb: it is an Ambulator trace of version 9; this program reads version 1");
+    assert_eq!(message(newer), "t.amb: it is an Ambulator trace of version 9; this program reads versions 1 to 2");
     let mut damaged = bytes.clone();
     damaged[20] ^= 1;
     assert!(message(damaged).contains("checksum does not fit"));

@@ -31,6 +31,11 @@ impl Width {
         address & self.mask
     }
 
+    /// The first address beyond the width.
+    pub(crate) fn limit(&self) -> u64 {
+        self.mask + 1
+    }
+
     /// How many of the `bytes` from `address` on lie within the width; `address` itself does.
     #[inline]
     pub(crate) fn clip(&mut self, address: u64, bytes: u64) -> u64 {

@@ -53,6 +53,7 @@ pub struct TraceWriter<W: Write> {
     out: W,
     offset: u64,
     va_limit: u64,
+    places: bool,
     encoder: Encoder,
     batch: Batch,
     instructions: u64,
@@ -72,7 +73,7 @@ impl<W: Write> TraceWriter<W> {
         }
         header.va_bits = spec.va_bits;
         let va_limit = 1 << spec.va_bits;
-        header.start.iter().try_for_each(|event| check_event(event, va_limit))?;
+        header.start.iter().try_for_each(|event| check_event(event, va_limit, header.places))?;
         let bytes = header.encode();
         if bytes.len() as u64 > u64::from(super::format::MAX_HEADER_BODY) {
             return Err(SourceError::new(format!(
@@ -86,6 +87,7 @@ impl<W: Write> TraceWriter<W> {
             out,
             offset: bytes.len() as u64,
             va_limit,
+            places: header.places,
             encoder: Encoder::new(spec.level).map_err(cannot_write)?,
             batch: Batch::default(),
             instructions: 0,
@@ -128,7 +130,7 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// Its addresses are wider than the header says, or writing fails.
     pub fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
-        check_event(&event, self.va_limit)?;
+        check_event(&event, self.va_limit, self.places)?;
         self.batch.push_event(event);
         if self.batch.events.len() == MAX_EVENTS { self.write_block() } else { Ok(()) }
     }
@@ -273,7 +275,23 @@ impl<W: Write> RecordSink for TraceWriter<W> {
     }
 }
 
-fn check_event(event: &VmEvent, va_limit: u64) -> Result<(), SourceError> {
+fn check_event(event: &VmEvent, va_limit: u64, places: bool) -> Result<(), SourceError> {
+    if let VmEvent::Place { start, len, at, page } = *event {
+        if !places {
+            return Err(SourceError::new(format!(
+                "a VM event cannot be written: {event:?}, and the header says that the trace has no physical addresses \
+                 (`TraceHeader::places`)"
+            )));
+        }
+        if !event_codec::is_place(start, len, at, page) {
+            return Err(SourceError::new(format!(
+                "a VM event cannot be written: {event:?}; its addresses and bytes must be multiples of the page, it has at \
+                 most {} bytes, and physical addresses have at most {} bits",
+                event_codec::LONGEST_PLACE,
+                event_codec::PHYSICAL_BITS
+            )));
+        }
+    }
     let outside = |&(start, len): &(u64, u64)| start.checked_add(len).is_none_or(|end| end > va_limit);
     if event_codec::ranges_of(event).iter().any(outside) {
         return Err(SourceError::new(format!(

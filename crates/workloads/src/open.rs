@@ -78,6 +78,10 @@ impl RecordSource for Labelled {
         self.source.instructions()
     }
 
+    fn may_place(&self) -> bool {
+        self.source.may_place()
+    }
+
     fn progress(&self) -> Option<f64> {
         self.source.progress()
     }

@@ -190,6 +190,10 @@ impl RecordSource for TimeShared {
         self.programs.iter().map(|program| program.source.instructions()).sum()
     }
 
+    fn may_place(&self) -> bool {
+        self.programs.iter().any(|program| program.source.may_place())
+    }
+
     fn progress(&self) -> Option<f64> {
         self.programs.iter().filter_map(|program| program.source.progress()).reduce(f64::min)
     }

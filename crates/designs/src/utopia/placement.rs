@@ -85,7 +85,7 @@ impl Placement for UtopiaPlacement {
         taken
     }
 
-    fn take_back(&mut self, frame: Pfn, size: PageSize) -> bool {
+    fn take_back(&mut self, frame: Pfn, size: PageSize, _os: &mut PlaceContext<'_>) -> bool {
         self.segments().give_back(frame, size)
     }
 

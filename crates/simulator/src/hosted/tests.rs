@@ -2,16 +2,19 @@
 
 use super::*;
 use crate::spec::{SpecRequest, load};
-use ambulator_base::Random;
+use ambulator_base::{MapKind, Protection, Random, VmEvent};
 
 const START: u64 = 0x4000_0000;
 
 fn machine(design: &str, options: HostedOptions) -> HostedMachine {
+    machine_with(design, &[], options)
+}
+
+fn machine_with(design: &str, settings: &[&str], options: HostedOptions) -> HostedMachine {
+    let all = ["memory.bytes=8GiB", "mmu.l1_latency=1", "mmu.l2_tlb.latency=12", "mmu.pwc.latency=2"];
     let request = SpecRequest {
         design: Some(design.into()),
-        options: ["memory.bytes=8GiB", "mmu.l1_latency=1", "mmu.l2_tlb.latency=12", "mmu.pwc.latency=2"]
-            .map(String::from)
-            .to_vec(),
+        options: all.iter().chain(settings).map(|setting| (*setting).to_owned()).collect(),
         ..SpecRequest::default()
     };
     let mut machine = HostedMachine::new(&load(&request).unwrap().spec, options).unwrap();
@@ -76,10 +79,11 @@ fn what_a_walk_fills_is_usable_once_it_is_complete_and_not_before() {
     assert_eq!(machine.counters.joins, 1);
 }
 
-#[test]
-fn every_design_agrees_with_the_kernel_while_answers_are_late_and_overtake() {
-    for design in ["radix", "thp", "me-hpt", "lvm", "rmm", "utopia", "revelator", "pom-tlb", "radix+tlb-neighbours"] {
-        let mut machine = machine(design, HostedOptions { cores: 2, effects: true, ..HostedOptions::default() });
+/// Late answers that overtake each other, for each of the designs.
+fn every_answer_agrees_with_the_kernel(designs: &[&str], settings: &[&str]) {
+    for design in designs {
+        let options = HostedOptions { cores: 2, effects: true, ..HostedOptions::default() };
+        let mut machine = machine_with(design, settings, options);
         let mut random = Random::new(3);
         let mut in_flight: Vec<(usize, u64)> = Vec::new();
         for step in 0..3000_u64 {
@@ -104,6 +108,39 @@ fn every_design_agrees_with_the_kernel_while_answers_are_late_and_overtake() {
         assert_eq!(machine.counters.walks_begun, machine.counters.walks_completed + in_flight.len() as u64);
         assert!(machine.counters.walks_begun > 0, "{design}");
     }
+}
+
+#[test]
+fn every_design_agrees_with_the_kernel_while_answers_are_late_and_overtake() {
+    let designs = ["radix", "thp", "me-hpt", "lvm", "rmm", "utopia", "revelator", "pom-tlb", "radix+tlb-neighbours"];
+    every_answer_agrees_with_the_kernel(&designs, &[]);
+}
+
+#[test]
+fn so_it_does_in_a_virtual_machine() {
+    let designs = ["radix", "thp", "ecpt", "me-hpt", "lvm", "rmm", "hashed", "revelator", "pom-tlb"];
+    every_answer_agrees_with_the_kernel(&designs, &["virtualization.mode=nested"]);
+    let huge = ["virtualization.mode=nested", "virtualization.hypervisor_page=2MiB"];
+    every_answer_agrees_with_the_kernel(&["thp", "lvm"], &huge);
+}
+
+/// A walk of four levels has at most 24 loads: four for each guest-physical address of the
+/// walk and of the data, and the guest's own four.
+#[test]
+fn a_nested_walk_has_its_loads_and_its_hosts_faults() {
+    let options = HostedOptions { host_tlbs: true, ..HostedOptions::default() };
+    let mut machine = machine_with("radix", &["virtualization.mode=nested"], options);
+    let first = load_of(&mut machine, START, 0);
+    assert!(first.faults >= 2, "of the guest and of the hypervisor: {}", first.faults);
+    assert_eq!(machine.lookup(0, VirtAddr(START)), Ok(Some(first.at)));
+    machine.complete(0, first.walk, 1_000_000).unwrap();
+    let again = load_of(&mut machine, START + 0x4000_0000 / 64, 2_000_000);
+    assert!(again.faults >= 1);
+    machine.complete(0, again.walk, 3_000_000).unwrap();
+    let hit = load_of(&mut machine, START, 4_000_000);
+    assert_eq!((hit.faults, hit.at), (0, first.at));
+    assert!(loads(&machine) <= 24, "{}", loads(&machine));
+    machine.check().unwrap();
 }
 
 #[test]

@@ -656,10 +656,14 @@ fn choices(key: &str) -> Option<Vec<SettingChoice>> {
         _ => Socket::ALL.into_iter().find(|socket| key == format!("design.{socket}"))?,
     };
     let empty = socket.empty().map(|name| SettingChoice { name: name.into(), meaning: socket.empty_meaning().into() });
+    let built_in = socket
+        .built_in()
+        .iter()
+        .map(|(name, meaning)| SettingChoice { name: (*name).into(), meaning: (*meaning).into() });
     let designs = catalogue().filling(socket).map(|design| {
         let fill = design.fills.iter().find(|fill| fill.socket == socket);
         let meaning = fill.map_or(design.about, |fill| fill.about);
         SettingChoice { name: design.name.into(), meaning: format!("{meaning} ({})", design.paper) }
     });
-    Some(empty.into_iter().chain(designs).collect())
+    Some(empty.into_iter().chain(built_in).chain(designs).collect())
 }

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use ambulator_base::{
-    Batch, MapKind, ProgramIdentity, Protection, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
+    Batch, MapKind, PageSize, PhysAddr, ProgramIdentity, Protection, Record, RecordKind, RecordSource, SourceError,
+    VirtAddr, VmEvent,
 };
 use ambulator_simulator::spec::{SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Silent, compare, spec::Spec};
@@ -51,6 +52,10 @@ impl Scripted {
         self.event(VmEvent::Touch { start: VirtAddr(start), len, write })
     }
 
+    pub fn place(&mut self, start: u64, len: u64, at: u64, page: PageSize) -> &mut Self {
+        self.event(VmEvent::Place { start: VirtAddr(start), len, at: PhysAddr(at), page })
+    }
+
     pub fn begin(&mut self) -> &mut Self {
         self.event(VmEvent::RegionBegin)
     }
@@ -78,6 +83,10 @@ impl Scripted {
 impl RecordSource for Scripted {
     fn identity(&self) -> ProgramIdentity {
         ProgramIdentity { name: "scripted".into(), ..ProgramIdentity::default() }
+    }
+
+    fn may_place(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Event(VmEvent::Place { .. })))
     }
 
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {

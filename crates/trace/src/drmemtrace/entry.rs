@@ -48,6 +48,9 @@ pub(crate) mod kind {
 pub(crate) mod marker {
     pub(crate) const KERNEL_EVENT: u16 = 0;
     pub(crate) const TIMESTAMP: u16 = 2;
+    pub(crate) const FUNC_ID: u16 = 4;
+    pub(crate) const FUNC_ARG: u16 = 6;
+    pub(crate) const FUNC_RETVAL: u16 = 7;
     pub(crate) const FILETYPE: u16 = 9;
     pub(crate) const VERSION: u16 = 12;
     pub(crate) const WINDOW_ID: u16 = 14;
@@ -65,6 +68,7 @@ pub(crate) mod marker {
 pub(crate) mod file_type {
     pub(crate) const FILTERED: u64 = 0x01 | 0x80 | 0x100;
     pub(crate) const INSTRUCTION_ONLY: u64 = 0x04;
+    pub(crate) const ARCH_AARCH64: u64 = 0x08;
     pub(crate) const ARCH_X86_64: u64 = 0x40;
     pub(crate) const ENCODINGS: u64 = 0x200;
     pub(crate) const KERNEL_TEMPLATES: u64 = 0x4000;

@@ -14,8 +14,10 @@
 //! - Threads run in the order of their timestamps: the thread with the smallest one runs until its next
 //!   timestamp is larger than another thread's.
 //! - What the trace has of the kernel's own execution is left out: the kernel is the simulated one.
-//! - Physical addresses are gathered for `trace info`.
+//! - Physical addresses, of markers or of `v2p.textproto`, become places of pages.
+//! - Recorded calls that change the address space become mappings ([`calls`]).
 
+mod calls;
 pub(crate) mod entry;
 mod operands;
 #[cfg(test)]
@@ -28,7 +30,8 @@ use crate::physical::{PhysicalPages, PhysicalReport};
 use crate::processes::{MOST_THREADS, Processes};
 use crate::unchanged::Unchanged;
 use crate::width::Width;
-use ambulator_base::{Batch, ProgramIdentity, RecordKind, RecordSource, SourceError};
+use ambulator_base::{Batch, PageSize, ProgramIdentity, RecordKind, RecordSource, SourceError, VmEvent};
+use calls::Calls;
 use entry::{Entries, Entry, NEWEST_VERSION, file_type, kind, marker};
 use operands::{Isa, Program};
 use rustc_hash::FxHashMap;
@@ -71,6 +74,9 @@ pub(crate) struct DrMemTrace {
     numbers: FxHashMap<u64, usize>,
     out: Out,
     physical: PhysicalPages,
+    /// Places that are known before the first record, last one first.
+    places: Vec<VmEvent>,
+    calls: Calls,
     /// The bits of all files' types.
     types: u64,
     started: bool,
@@ -107,6 +113,8 @@ impl DrMemTrace {
             numbers: FxHashMap::default(),
             out,
             physical: PhysicalPages::default(),
+            places: Vec::new(),
+            calls: Calls::default(),
             types: 0,
             started: false,
         };
@@ -124,9 +132,10 @@ impl DrMemTrace {
         for number in 0..self.streams.len() {
             while let Some(entry) = self.streams[number].entries.peek()? {
                 let header = matches!(entry.kind, kind::HEADER | kind::THREAD | kind::PID)
-                    || (entry.kind == kind::MARKER && entry.size != marker::TIMESTAMP);
+                    || (entry.kind == kind::MARKER
+                        && !matches!(entry.size, marker::TIMESTAMP | marker::VIRTUAL_ADDRESS | marker::FUNC_RETVAL));
                 if !header {
-                    if entry.kind == kind::MARKER {
+                    if entry.kind == kind::MARKER && entry.size == marker::TIMESTAMP {
                         self.streams[number].time = entry.value;
                     }
                     break;
@@ -262,9 +271,24 @@ impl DrMemTrace {
             }
             marker::PHYSICAL_ADDRESS => stream.physical = entry.value,
             marker::VIRTUAL_ADDRESS => {
-                let within = stream.page_bytes - 1;
-                let va = self.out.width.fit(entry.value) & !within;
-                self.physical.add(va, stream.physical & !within, stream.page_bytes);
+                let (thread, physical) = (stream.thread, stream.physical);
+                let page = PageSize::from_shift(stream.page_bytes.ilog2());
+                self.enter(thread, batch)?;
+                let va = self.out.width.fit(entry.value);
+                let place = self.physical.place(self.out.processes.running(), va, physical, page);
+                batch.events.extend(place.map(|place| (batch.records.len() as u32, place)));
+            }
+            marker::FUNC_ID => self.threads[stream.thread].call.function(entry.value),
+            marker::FUNC_ARG => self.threads[stream.thread].call.argument(entry.value),
+            marker::FUNC_RETVAL => {
+                let thread = stream.thread;
+                self.enter(thread, batch)?;
+                let (limit, arm) = (self.out.width.limit(), self.types & file_type::ARCH_AARCH64 != 0);
+                let thread = &mut self.threads[thread];
+                let call = (thread.call.returned(), entry.value);
+                if let Some(maps) = self.out.processes.maps() {
+                    self.calls.apply(call, (thread.process, arm, limit), maps, batch);
+                }
             }
             _ => {
                 let (thread, version) = (stream.thread, stream.version);
@@ -310,6 +334,11 @@ impl RecordSource for DrMemTrace {
         if !std::mem::replace(&mut self.started, true) {
             self.start(batch)?;
         }
+        while batch.events.len() < Batch::TARGET_RECORDS
+            && let Some(place) = self.places.pop()
+        {
+            batch.push_event(place);
+        }
         while batch.records.len() < Batch::TARGET_RECORDS && batch.events.len() < Batch::TARGET_RECORDS {
             let Some(number) = self.schedule() else { break };
             // Until the stream's time changes, which a timestamp does.
@@ -328,6 +357,10 @@ impl RecordSource for DrMemTrace {
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    fn may_place(&self) -> bool {
+        true
     }
 
     fn notes(&self) -> Vec<String> {
@@ -359,12 +392,20 @@ impl ForeignSource for DrMemTrace {
 
     fn remarks(&self) -> Vec<String> {
         let (kernel, surplus) = (self.out.kernel_instructions, self.out.surplus);
+        let Calls { derived, without_address, .. } = self.calls;
+        let calls =
+            format!("{derived} changes of the address space are derived from recorded calls, without their rights");
+        let unknown = format!(
+            "{without_address} recorded calls of mmap or mremap have no address (system calls have only whether they \
+             succeeded; `-record_function` has addresses): what they map is mapped at first touch"
+        );
         let left_out = format!("{kernel} instructions of the kernel were left out: the kernel is the simulated one");
         let counted = format!(
             "{surplus} instructions more than were executed are counted: each record is one, and string instructions have \
              many accesses"
         );
-        [(kernel, left_out), (surplus, counted)].into_iter().filter(|(n, _)| *n > 0).map(|(_, remark)| remark).collect()
+        let all = [(kernel, left_out), (surplus, counted), (derived, calls), (without_address, unknown)];
+        all.into_iter().filter(|(n, _)| *n > 0).map(|(_, remark)| remark).collect()
     }
 }
 
@@ -443,7 +484,12 @@ pub(crate) fn open_directory(
     if let Some(path) = places.iter().map(|place| place.join("v2p.textproto")).find(|path| path.is_file()) {
         let wrong = |what: &dyn std::fmt::Display| SourceError::new(format!("{}: {what}", path.display()));
         let file = File::open(&path).map_err(|e| wrong(&format!("cannot be opened: {e}")))?;
-        trace.physical.add_textproto(BufReader::new(file)).map_err(|what| wrong(&what))?;
+        trace.places = trace.physical.add_textproto(BufReader::new(file)).map_err(|what| wrong(&what))?;
+        trace.places.reverse();
+    }
+    if let Some(path) = places.iter().map(|place| place.join("funclist.log")).find(|path| path.is_file()) {
+        let cannot = |e: std::io::Error| SourceError::new(format!("{}: cannot be read: {e}", path.display()));
+        trace.calls.add_list(&String::from_utf8_lossy(&std::fs::read(&path).map_err(cannot)?));
     }
     Ok((trace, compression, bytes))
 }

@@ -216,6 +216,9 @@ fn threads_run_in_the_order_of_their_timestamps() {
     let mapping = "page_size: 4096\nvirtual_address: 0x10000\nphysical_address: 0x7000\n";
     std::fs::write(folder.join("v2p.textproto"), mapping).unwrap();
     assert_eq!(info(&folder, &TraceOptions::default()).unwrap().physical.unwrap().pages, 1);
+    let page = PageSize::SIZE_4K;
+    let place = VmEvent::Place { start: VirtAddr(0x10000), len: 4096, at: PhysAddr(0x7000), page };
+    assert_eq!(read(&folder).unwrap().events[1], (0, place), "before the first record");
     let input = folder.join("trace/a.trace.zip");
     let message = convert(&folder, &input, &Conversion { format: TraceFormat::ChampSim, ..Conversion::default() });
     assert!(message.unwrap_err().message.contains("a.trace.zip"), "no file of the trace is overwritten");
@@ -239,6 +242,84 @@ fn physical_addresses_are_reported() {
     let physical = info(&scratch.file("all.trace", &file.end(7)), &TraceOptions::default()).unwrap().physical.unwrap();
     assert_eq!((physical.pages, physical.moved, physical.longest_run), (600, 0, 512));
     assert_eq!((physical.runs, physical.huge_regions, physical.regions), (89, 1, 2));
+}
+
+#[test]
+fn physical_addresses_are_places_that_come_before_their_pages() {
+    let scratch = Scratch::new();
+    let at = |file: File, va, pa| file.marker(marker::PHYSICAL_ADDRESS, pa).marker(marker::VIRTUAL_ADDRESS, va);
+    let file = at(File::new(7, 7, 0).time(1).entry(kind::INSTR, 4, 0x40_0000), 0x1008, 0x20_0008);
+    let file = at(file.entry(kind::READ, 8, 0x1008), 0x1000, 0x20_0000).entry(kind::READ, 8, 0x1000);
+    let file = at(file, 0x1000, 0x30_0000).entry(kind::WRITE, 8, 0x1000);
+    // Too many bits: no place.
+    let bytes = at(file, 0x2000, 1 << 60).entry(kind::READ, 8, 0x2000).end(7);
+    let all = read(&scratch.file("all.trace", &bytes)).unwrap();
+    let page = PageSize::SIZE_4K;
+    let place = |at| VmEvent::Place { start: VirtAddr(0x1000), len: 4096, at: PhysAddr(at), page };
+    assert_eq!(all.events, [(0, place(0x20_0000)), (2, place(0x30_0000))], "what is known is not said again");
+}
+
+/// Calls of system calls (by number) and of functions (by the list), their arguments and results.
+#[test]
+fn recorded_calls_become_mappings() {
+    let call = |file: File, id: u64, arguments: &[u64], result: u64| {
+        let file = arguments.iter().fold(file.marker(marker::FUNC_ID, id), |f, a| f.marker(marker::FUNC_ARG, *a));
+        file.marker(marker::FUNC_ID, id).marker(marker::FUNC_RETVAL, result)
+    };
+    let system = |number: u64| (1 << 32) + number;
+    let file = File::new(7, 7, 0).time(1).entry(kind::INSTR, 4, 0x40_0000).entry(kind::READ, 8, 0x40_0000);
+    // mmap: fixed; not fixed, so without an address; failed; and of a library, whose result is the address.
+    let file = call(file, system(9), &[0x1000_0000, 0x2800, 3, 0x32, u64::MAX, 0], 1);
+    let file = call(file, system(9), &[0, 0x2000, 3, 0x22, u64::MAX, 0], 1);
+    let file = call(file, system(9), &[0x5000_0000, 0x2000, 3, 0x32, u64::MAX, 0], 0);
+    let file = call(file, 4, &[0, 0x4000, 3, 2, 5, 0], 0x2000_0000);
+    let file = file.entry(kind::READ, 8, 0x1000_2000).entry(kind::READ, 8, 0x2000_1000);
+    // munmap, madvise, mremap to an address, brk twice; read has nothing to do with it.
+    let file = call(file, system(11), &[0x1000_1000, 0x1000], 1);
+    let file = call(file, system(28), &[0x2000_0000, 0x4000, 14], 1);
+    let file = call(file, system(25), &[0x2000_0000, 0x4000, 0x8000, 3, 0x3000_0000], 1);
+    let file = call(call(file, system(12), &[0x6000_0000], 1), system(12), &[0x6000_3000], 1);
+    let file = call(file, system(0), &[3, 0x1000_0000, 8], 1);
+    let bytes = file.entry(kind::READ, 8, 0x3000_7000).end(7);
+    let scratch = Scratch::new();
+    let folder = scratch.0.path().join("a.dir");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("a.trace"), bytes).unwrap();
+    std::fs::write(folder.join("funclist.log"), "# ids\n3,1,0x7f00,libc.so.6!malloc\n4,6,0x7f10,libc.so.6!mmap64\n")
+        .unwrap();
+    let options = TraceOptions { map_granularity: 4096, ..TraceOptions::default() };
+    let all = crate::tests::drained(&mut *open_trace(&folder, &options).unwrap()).unwrap();
+    let shown: Vec<(u32, String)> = all
+        .events
+        .iter()
+        .map(|(at, event)| {
+            let text = match event {
+                VmEvent::Map { start, len, kind, .. } => format!("map {start} {len:#x} {kind:?}"),
+                VmEvent::Unmap { start, len } => format!("unmap {start} {len:#x}"),
+                VmEvent::Advise { start, len, advice } => format!("advise {start} {len:#x} {advice:?}"),
+                other => format!("{other:?}"),
+            };
+            (*at, text)
+        })
+        .collect();
+    let expected = [
+        (0, "map 0x400000 0x1000 File"),
+        (1, "map 0x10000000 0x3000 Anonymous"),
+        (1, "map 0x20000000 0x4000 File"),
+        (3, "unmap 0x10001000 0x1000"),
+        (3, "advise 0x20000000 0x4000 Huge"),
+        (3, "unmap 0x20000000 0x4000"),
+        (3, "map 0x30000000 0x8000 Anonymous"),
+        (3, "map 0x60000000 0x3000 Heap"),
+    ];
+    assert_eq!(shown, expected.map(|(at, text)| (at, text.to_owned())));
+    let summary = info(&folder, &options).unwrap();
+    assert_eq!(summary.outside_mappings, 0);
+    let notes = summary.notes.join("\n");
+    assert!(notes.contains("7 changes of the address space are derived from recorded calls"), "{notes}");
+    assert!(notes.contains("1 recorded calls of mmap or mremap have no address"), "{notes}");
+    // Without synthesised mappings nothing is mapped.
+    assert!(read(&folder).unwrap().events.is_empty());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A thread's entries as records.
 
+use super::calls::Call;
 use super::entry::{Entry, kind, marker};
 use super::operands::{Isa, Program};
 use crate::gaps::Gaps;
@@ -50,6 +51,8 @@ pub(crate) struct Thread {
     encoding: [u8; 32],
     encoded: usize,
     kernel: bool,
+    /// The recorded call whose result has not come yet.
+    pub(crate) call: Call,
     registers: Option<Box<Registers>>,
     operands: Option<u32>,
     /// The loads that the current instruction's addresses come from, and its results.
@@ -71,6 +74,7 @@ impl Thread {
             encoding: [0; 32],
             encoded: 0,
             kernel: false,
+            call: Call::default(),
             registers: None,
             operands: None,
             address: [0; 2],
