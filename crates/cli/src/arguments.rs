@@ -146,6 +146,7 @@ Examples:
   ambulator reproduce                   # every figure, at the papers' sizes
   ambulator reproduce utopia            # one paper
   ambulator reproduce utopia/fig2 --quick
+  ambulator reproduce utopia/fig2 --quick --whole    # whole programs beside the regions
   ambulator reproduce mine.toml         # a figure of your own
   ambulator reproduce utopia --report utopia.html")]
     Reproduce(ReproduceArguments),
@@ -282,9 +283,10 @@ pub struct ProgramArguments {
     /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
     #[arg(long, value_name = "COUNT")]
     pub interval: Option<String>,
-    /// Measure windows only, one each PERIOD instructions, and simulate no time between them: faster, and every
-    /// number has a 95% interval. `ambulator explain run.sampling` has more.
-    #[arg(long, value_name = "PERIOD", num_args = 0..=1, default_missing_value = "10M", require_equals = true)]
+    /// Measure windows only, one each PERIOD instructions (5M), or intervals of each phase of the program (phases,
+    /// or phases,5M), and simulate no time between them: faster, and every number has a 95% interval. `ambulator
+    /// explain run.sampling` has more.
+    #[arg(long, value_name = "PERIOD|phases", num_args = 0..=1, default_missing_value = "10M", require_equals = true)]
     pub sampling: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
@@ -691,6 +693,11 @@ pub struct ReproduceArguments {
     /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]
     pub quick: bool,
+    /// Run whole programs too, from the begin to the end, sampled by their phases: beside each number there is
+    /// then one of whole programs. A program without an end runs INSTRUCTIONS on each core; by default, one for
+    /// each 16 bytes of its data.
+    #[arg(long, value_name = "INSTRUCTIONS", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    pub whole: Option<String>,
     #[command(flatten)]
     pub store: StoreArguments,
     /// Threads of the simulator; 0 for as many as the machine has.
