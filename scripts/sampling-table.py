@@ -108,10 +108,10 @@ def report(all_results, options):
             for method in METHODS[1:]:
                 value, half = results[method]["numbers"][name]
                 error, reach = value / right - 1, half / right if half is not None else None
-                is_within = reach is not None and abs(error) <= reach
-                within, count = within + is_within, count + 1
+                is_beyond = reach is not None and abs(error) > reach
+                within, count = within + (reach is not None and not is_beyond), count + (reach is not None)
                 text = f"{100 * error:+.1f}%"
-                row += [text if is_within else f"**{text}**", "-" if reach is None else f"{100 * reach:.1f}%"]
+                row += [f"**{text}**" if is_beyond else text, "-" if reach is None else f"{100 * reach:.1f}%"]
             rows.append(row)
     table(["program", "number", "whole", "windows, error", "half", "phases, error", "half"], rows)
     rows = []

@@ -20,7 +20,10 @@ fn spec(design: &str, settings: &[&str]) -> Spec {
 
 fn program(name: &str, seed: u64) -> Box<dyn RecordSource> {
     let footprint = Some(32 << 20);
-    let request = ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() };
+    let mut request = ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() };
+    if name == "sysbench-memory" {
+        request.settings.insert("threads".into(), 2.into());
+    }
     open(&request).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -132,7 +135,7 @@ fn numbers_of_phases_are_estimates_of_the_region_within_their_intervals() {
         ("radix", "gups", &["machine.cores=1"][..]),
         ("lvm", "bfs", &["run.warmup=0"]),
         ("radix", "gups", &["machine.cores=2"]),
-        ("thp", "stream", &["machine.cores=2", "run.spread_threads=true"]),
+        ("thp", "sysbench-memory", &["machine.cores=2", "run.spread_threads=true"]),
     ] {
         let length = "run.instructions=1200000";
         let sampling = [PHASES, "run.sample_period=40000", "run.sample_window=6000", "run.sample_timing=6000", length];
