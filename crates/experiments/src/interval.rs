@@ -31,9 +31,9 @@ pub struct SpeedUp {
 impl SpeedUp {
     /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
     /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
-    /// (ratio estimator, Student's t). For regions that were sampled by the same phases, it is that of the ratio
-    /// over their strata. For runs over the same seeds, the mean of their speed-ups with the interval over seeds.
-    /// `None` without time.
+    /// (ratio estimator, Student's t). For regions that were sampled by the same phases, it is that of the
+    /// ratio over their strata. For runs over the same seeds, the mean of their speed-ups with the interval
+    /// over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
@@ -70,8 +70,8 @@ impl SpeedUp {
     }
 }
 
-/// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter, one
-/// measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
+/// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter,
+/// one measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
 pub(crate) fn half_of(
     of: impl Fn(&RunResult) -> Option<f64>,
     run: &RunResult,
@@ -192,9 +192,10 @@ pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<
     Some((ratio(&pairs[..third])?, ratio(&pairs[pairs.len() - third..])?))
 }
 
-/// Half of the width of the 95% interval of a speed-up of regions that were sampled by the same phases, and the
-/// intervals that it is from: the combined ratio estimator of stratified samples (Cochran, Sampling Techniques,
-/// Sec. 6.11). `None` for other regions, and without a phase of which two intervals were measured.
+/// Half of the width of the 95% interval of a speed-up of regions that were sampled by the same phases, and
+/// the intervals that it is from: the combined ratio estimator of stratified samples (Cochran, Sampling
+/// Techniques, Sec. 6.11). `None` for other regions, and without a phase of which two intervals were
+/// measured.
 fn half_of_phases(base: &RunResult, run: &RunResult) -> Option<(f64, usize)> {
     let (of_base, of_run) = (base.sampled.as_ref()?, run.sampled.as_ref()?);
     let pairs = of_base.intervals.iter().zip(&of_run.intervals);
@@ -324,8 +325,8 @@ mod tests {
         let run = of(&|at| if at % 2 == 0 { 1000 } else { 500 });
         let speed_up = SpeedUp::of(&base, &run).unwrap();
         assert_eq!(speed_up.windows, 20);
-        // 10 of 90 are measured, whose deviation is 10.54 (five of 2000 and five of 2020); the other phase was
-        // measured whole. 9 degrees of freedom: 2.262. The sum below is 95,000.
+        // 10 of 90 are measured, whose deviation is 10.54 (five of 2000 and five of 2020); the other phase
+        // was measured whole. 9 degrees of freedom: 2.262. The sum below is 95,000.
         let deviation = (10.0 * 100.0f64 / 9.0).sqrt();
         let expected = 2.262 * 90.0 * ((1.0 - 10.0 / 90.0) / 10.0f64).sqrt() * deviation / 95_000.0;
         let half = speed_up.half.unwrap();

@@ -38,8 +38,8 @@ fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64
     Some(spent / without_walks)
 }
 
-/// Half of the 95% interval of [`value_of`], without its factor; `None` if the run is not sampled, or too short
-/// for one. What is no sum or ratio over the region, such as the bytes of page tables, is known.
+/// Half of the 95% interval of [`value_of`], without its factor; `None` if the run is not sampled, or too
+/// short for one. What is no sum or ratio over the region, such as the bytes of page tables, is known.
 fn half_of(metric: &Metric, run: &RunResult) -> Option<f64> {
     let half = &run.sampled.as_ref().filter(|sampled| !sampled.half.is_empty())?.half;
     let of = |name: &str| half.get(name).copied().unwrap_or(0.0);
@@ -55,8 +55,8 @@ fn half_of(metric: &Metric, run: &RunResult) -> Option<f64> {
     })
 }
 
-/// Half of the 95% interval of a ratio of two runs, as a share of it. Speeds are compared interval by interval;
-/// of other numbers the errors of both add up.
+/// Half of the 95% interval of a ratio of two runs, as a share of it. Speeds are compared interval by
+/// interval; of other numbers the errors of both add up.
 fn half_of_ratio(metric: &Metric, run: &RunResult, base: &RunResult) -> Option<f64> {
     if metric.measure.as_deref() == Some("ipc") || metric.kind == MetricKind::Overhead {
         run.sampled.as_ref()?;

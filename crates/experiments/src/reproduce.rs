@@ -313,8 +313,8 @@ fn is_trace(name: &str) -> bool {
     name.contains('/')
 }
 
-/// The runs of a study that are done, by seed, each with the name of its program; and a sentence on each that is
-/// not.
+/// The runs of a study that are done, by seed, each with the name of its program; and a sentence on each that
+/// is not.
 fn done(study: &Study, finished: &Finished, cells: Range<usize>) -> (Vec<Vec<(String, RunResult)>>, Vec<String>) {
     let mut of_seeds: Vec<Vec<(String, RunResult)>> = vec![Vec::new(); study.seeds.len()];
     let mut missing = Vec::new();
@@ -335,8 +335,8 @@ fn done(study: &Study, finished: &Finished, cells: Range<usize>) -> (Vec<Vec<(St
 }
 
 /// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
-/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals. With
-/// `whole`, the same cells run over whole programs too.
+/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals.
+/// With `whole`, the same cells run over whole programs too.
 ///
 /// # Errors
 /// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.

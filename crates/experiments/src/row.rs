@@ -1,8 +1,8 @@
 //! A finished cell as one flat row, and back: what tables, data frames and stores are made of.
 //!
 //! Names of columns are dotted, values are numbers, texts, flags, nulls or lists of them; there are no nested
-//! objects, so that every reader of JSON lines makes columns of them. The spec lies elsewhere, under its
-//! hash ([`spec_hash`]).
+//! objects, so that every reader of JSON lines makes columns of them. The spec lies elsewhere, under its hash
+//! ([`spec_hash`]).
 //!
 //! | columns | what |
 //! |---|---|

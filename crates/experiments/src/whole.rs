@@ -1,5 +1,5 @@
-//! Whole programs beside the regions of figures: each program runs from the begin of its region of interest, cold,
-//! to its end, and is sampled by its phases.
+//! Whole programs beside the regions of figures: each program runs from the begin of its region of interest,
+//! cold, to its end, and is sampled by its phases.
 
 use crate::cell::Cell;
 use crate::number::count;
@@ -25,8 +25,8 @@ const LONGEST_WARMING: u64 = 1_000_000;
 /// How whole programs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
-    /// Instructions of each core, unless the program ends before; by default a trace runs to its end, and what
-    /// has none for an instruction for each 16 bytes of its data.
+    /// Instructions of each core, unless the program ends before; by default a trace runs to its end, and
+    /// what has none for an instruction for each 16 bytes of its data.
     pub instructions: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct WholeProgram {
     pub instructions: u64,
     /// Share of them for which time was simulated.
     pub timed: f64,
-    /// Phases that were told apart, and intervals of them that were measured.
+    /// Phases that were told apart; 0 if all of it was measured.
     pub phases: usize,
     /// Intervals that were measured.
     pub measured: u64,

@@ -108,8 +108,8 @@ struct RunQueue {
 /// Runs all jobs on one decoding of the programs.
 ///
 /// # Errors
-/// An invalid spec, or one that needs a plan of phases ([`compare_planned`]). A failure while a job runs is that
-/// job's result, and the others continue.
+/// An invalid spec, or one that needs a plan of phases ([`compare_planned`]). A failure while a job runs is
+/// that job's result, and the others continue.
 pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     let plans = comparison.jobs.iter().map(|_| None).collect();
     compare_planned(comparison, plans)

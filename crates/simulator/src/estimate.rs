@@ -2,8 +2,8 @@
 //!
 //! What was measured belongs to strata: windows to one, intervals to that of their phase. Each number is
 //! computed as a function of weighted sums, and again without one group of a stratum at a time. The spread of
-//! these is the jackknife's variance (Efron and Stein, Annals of Statistics 1981), which is that of ratios too;
-//! that of strata adds up (Jones, JRSS B 1974).
+//! these is the jackknife's variance (Efron and Stein, Annals of Statistics 1981), which is that of ratios
+//! too; that of strata adds up (Jones, JRSS B 1974).
 
 use crate::measured::Measured;
 use crate::result::MEASURES;
@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 const GROUPS: usize = 30;
 /// Fewer groups say nothing about the spread.
 const LEAST_GROUPS: usize = 8;
-/// What is left of a stratum without a group stands for all of it: weights grow, in whole numbers of this part.
+/// What is left of a stratum without a group stands for all of it: weights grow, in whole numbers of this
+/// part.
 const PART: u64 = 1 << 10;
 
 /// Sums of counters by name.

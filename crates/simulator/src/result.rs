@@ -124,8 +124,9 @@ pub struct Sampled {
     /// Half of the width of the 95% interval: of `ipc`, of `measures.NAME`, and of counters by their names.
     /// Empty if there are too few windows for one.
     pub half: BTreeMap<String, f64>,
-    /// The intervals that were measured, where phases were told apart: counters, cycles and instructions are then
-    /// estimates for the whole region, in which each counts as often as its weight says. Empty for windows.
+    /// The intervals that were measured, where phases were told apart: counters, cycles and instructions are
+    /// then estimates for the whole region, in which each counts as often as its weight says. Empty for
+    /// windows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<MeasuredInterval>,
 }
@@ -192,8 +193,8 @@ pub struct RunResult {
     /// The counters over time, with `run.interval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
-    /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows, or with
-    /// phases, estimates for the region.
+    /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows, or
+    /// with phases, estimates for the region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
     /// Who causes page walks and page faults, with `run.profile`.

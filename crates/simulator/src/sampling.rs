@@ -2,9 +2,9 @@
 //!
 //! Windows come one each period (SMARTS, Wunderlich et al., ISCA 2003), intervals where a plan has them
 //! ([`crate::phases`]). Before each the machine is warmed up, first without time and then with it; what comes
-//! before that may be skipped: pages are mapped, and nothing else happens. Lengths are in instructions of each
-//! core; with several cores a part ends when all cores together have run it, so that no core waits for another
-//! one.
+//! before that may be skipped: pages are mapped, and nothing else happens. Lengths are in instructions of
+//! each core; with several cores a part ends when all cores together have run it, so that no core waits for
+//! another one.
 
 use crate::core::CorePhase;
 use crate::error::Stop;
@@ -97,8 +97,8 @@ impl Schedule {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     schedule: Schedule,
-    /// The current part: its number, what it is, where it began and ends, in instructions of all cores since the
-    /// machine's start.
+    /// The current part: its number, what it is, where it began and ends, in instructions of all cores since
+    /// the machine's start.
     number: usize,
     part: Part,
     part_began: u64,

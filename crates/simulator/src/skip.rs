@@ -23,8 +23,8 @@ fn access_of(record: &Record) -> (VirtAddr, AccessKind) {
 
 impl Machine {
     /// Skips records of a core; returns how many, before its time passed `until` or its part of the region
-    /// ended. An access needs no fault if another one of the same kind to its page needed none, until the kernel
-    /// changes something.
+    /// ended. An access needs no fault if another one of the same kind to its page needed none, until the
+    /// kernel changes something.
     pub(crate) fn skip_records(
         &mut self,
         number: usize,

@@ -164,7 +164,8 @@ fn numbers_of_phases_are_estimates_of_the_region_within_their_intervals() {
     }
 }
 
-/// A program of two phases in turn, of uneven lengths: it walks over a small array, or jumps over a large one.
+/// A program of two phases in turn, of uneven lengths: it walks over a small array, or jumps over a large
+/// one.
 struct TwoPhases {
     random: Random,
     at: u64,

@@ -1,5 +1,5 @@
-//! k-means with as many clusters as the Bayesian information criterion finds (Pelleg and Moore, ICML 2000), as
-//! SimPoint uses both (Sherwood et al., ASPLOS 2002, Sec. 4).
+//! k-means with as many clusters as the Bayesian information criterion finds (Pelleg and Moore, ICML 2000),
+//! as SimPoint uses both (Sherwood et al., ASPLOS 2002, Sec. 4).
 
 use ambulator_base::Random;
 
@@ -64,8 +64,9 @@ fn improve(points: &[Point], mut centres: Vec<Point>) -> (Vec<Point>, f64) {
     (centres, before)
 }
 
-/// The dimensions in which points vary: a projection has more than what it projects. That is the participation
-/// ratio of the eigenvalues of their covariance, the square of its trace over the trace of its square.
+/// The dimensions in which points vary: a projection has more than what it projects. That is the
+/// participation ratio of the eigenvalues of their covariance, the square of its trace over the trace of its
+/// square.
 fn dimensions(points: &[Point]) -> f64 {
     let n = points.len() as f64;
     let mut mean = [0.0; DIMENSIONS];
@@ -81,8 +82,8 @@ fn dimensions(points: &[Point]) -> f64 {
     if squares > 0.0 { trace * trace / squares } else { 1.0 }
 }
 
-/// The Bayesian information criterion of clusters of one variance in `d` dimensions: how likely the points are,
-/// less what the number of centres costs.
+/// The Bayesian information criterion of clusters of one variance in `d` dimensions: how likely the points
+/// are, less what the number of centres costs.
 fn score(points: &[Point], centres: &[Point], error: f64, d: f64) -> f64 {
     let (n, k) = (points.len() as f64, centres.len() as f64);
     let mut sizes = vec![0.0; centres.len()];

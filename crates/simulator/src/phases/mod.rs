@@ -59,9 +59,9 @@ impl PhaseKey {
 }
 
 impl PhaseProfile {
-    /// Reads the programs of a run, which [`crate::Comparison`] takes in the same form, through the end of its
-    /// measured region. `goes_on` is told from time to time how many instructions it has read; once it says no,
-    /// there is no profile.
+    /// Reads the programs of a run, which [`crate::Comparison`] takes in the same form, through the end of
+    /// its measured region. `goes_on` is told from time to time how many instructions it has read; once it
+    /// says no, there is no profile.
     ///
     /// # Errors
     /// Of a source.

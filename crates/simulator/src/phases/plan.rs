@@ -41,8 +41,8 @@ pub struct PhasePlan {
 }
 
 impl PhasePlan {
-    /// Instructions of all cores from the begin of the region of interest to `position`, in instructions of each
-    /// core from the end of the warm-up.
+    /// Instructions of all cores from the begin of the region of interest to `position`, in instructions of
+    /// each core from the end of the warm-up.
     pub(crate) fn total(&self, position: u64) -> u64 {
         let of_stream = self.warmup.saturating_add(position).saturating_mul(self.each);
         self.lengths.iter().map(|length| of_stream.min(*length)).sum()
@@ -85,16 +85,16 @@ impl PhasePlan {
     }
 }
 
-/// How many intervals of each phase are measured: by their shares, but at least two of each, so that every phase
-/// has a variance.
+/// How many intervals of each phase are measured: by their shares, but at least two of each, so that every
+/// phase has a variance.
 fn shares(sizes: &[u64], wanted: u64) -> Vec<u64> {
     let all: u64 = sizes.iter().sum();
     let share = |size: &u64| ((size * wanted + all / 2) / all.max(1)).max(2).min(*size);
     sizes.iter().map(share).collect()
 }
 
-/// Draws `count` of a phase's intervals, each from a stretch of neighbours that it stands for: the whole phase
-/// is seen from its begin to its end, and a program in step with the stretches is not.
+/// Draws `count` of a phase's intervals, each from a stretch of neighbours that it stands for: the whole
+/// phase is seen from its begin to its end, and a program in step with the stretches is not.
 fn draw(members: &[u64], count: u64, random: &mut Random) -> impl Iterator<Item = (u64, u64)> {
     let all = members.len() as u64;
     (0..count).map(move |number| {

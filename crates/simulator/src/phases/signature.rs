@@ -1,7 +1,7 @@
 //! Signatures of intervals: how soon a program returns to its pages, and where in memory it works. They take
-//! the place of SimPoint's vectors of basic blocks (Sherwood et al., ASPLOS 2002), because what a page is worth
-//! to a TLB does not show in code: a loop has the same blocks over a small array and over a large one. Working
-//! sets as signatures are those of Dhodapkar and Smith (ISCA 2002).
+//! the place of SimPoint's vectors of basic blocks (Sherwood et al., ASPLOS 2002), because what a page is
+//! worth to a TLB does not show in code: a loop has the same blocks over a small array and over a large one.
+//! Working sets as signatures are those of Dhodapkar and Smith (ISCA 2002).
 
 use ambulator_base::{ProcessId, Record};
 use std::ops::Range;
