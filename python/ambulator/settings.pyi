@@ -3925,20 +3925,21 @@ class Run(Group):
     @interval.setter
     def interval(self, value: int | str) -> None: ...
     @property
-    def sampling(self) -> Literal["none", "windows"]:
-        """Which parts of the measured region are measured. Counters are then those of the windows, and every
-        number has a 95% interval.
+    def sampling(self) -> Literal["none", "windows", "phases"]:
+        """Which parts of the measured region are measured. Counters are then those of the windows, or with
+        phases, estimates for the region, and every number has a 95% interval.
 
-        One of none, windows. Default: none.
+        One of none, windows, phases. Default: none.
 
-        Source: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3.
+        Source: windows: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3; phases: SimPoint (Sherwood et al.,
+        ASPLOS 2002), with pages instead of basic blocks.
         """
     @sampling.setter
-    def sampling(self, value: Literal["none", "windows"]) -> None: ...
+    def sampling(self, value: Literal["none", "windows", "phases"]) -> None: ...
     @property
     def sample_period(self) -> int:
         """With `run.sampling`: instructions of each core from the begin of a window to the begin of the next
-        one.
+        one; with phases, for each interval that is measured.
 
         Unit: instructions. From 10000 to 1125899906842624. Default: 10000000.
 
@@ -3948,8 +3949,8 @@ class Run(Group):
     def sample_period(self, value: int | str) -> None: ...
     @property
     def sample_window(self) -> int:
-        """With `run.sampling`: measured instructions of each core in a window. A window ends within some hundred
-        instructions after it.
+        """With `run.sampling`: measured instructions of each core in a window, or the length of an interval. A
+        window ends within some hundred instructions after it.
 
         Unit: instructions. From 1000 to 1125899906842624. Default: 100000.
 
@@ -3981,6 +3982,17 @@ class Run(Group):
         """
     @sample_warming.setter
     def sample_warming(self, value: int | str) -> None: ...
+    @property
+    def sample_phases(self) -> int:
+        """With `run.sampling = "phases"`: the most phases that are told apart. There are fewer if the program
+        has fewer, or if a phase had less than three measured intervals in the mean.
+
+        Unit: count. From 1 to 100. Default: 10.
+
+        Source: SimPoint (Sherwood et al., ASPLOS 2002), Sec. 4: 1 to 10.
+        """
+    @sample_phases.setter
+    def sample_phases(self, value: int | str) -> None: ...
     @property
     def profile(self) -> int:
         """Rows of the result's `profile`, which says which mappings of the program and which of its instructions

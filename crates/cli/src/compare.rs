@@ -12,9 +12,9 @@ use ambulator_experiments::{
     BOUND, Bounds, Cell, Document, Programs, Reuse, Runner, Verdict, cautions, comparison_grid, comparison_table,
     core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds, stack_table,
 };
-use ambulator_simulator::spec::{Spec, SpecRequest, parse_count, parse_size, program_request};
+use ambulator_simulator::spec::{Sampling, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
-    Comparison, Job, Outcome, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
+    Comparison, Job, Outcome, READ_ONCE, RunResult, Sampled, Status, check_mix, colour_warnings, open_mix, set_speedups,
 };
 use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
@@ -122,8 +122,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     // Notes that appeared only during the run.
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
     let short = outcome.runs.iter().find(|run| run.status == Status::Done);
-    if let Some((run, asked)) = short.zip(asked).filter(|(run, asked)| run.simulated_instructions < *asked) {
-        let ran = run.simulated_instructions;
+    let ran = |run: &RunResult| run.sampled.as_ref().map_or(run.simulated_instructions, |sampled| sampled.covered);
+    if let Some((run, asked)) = short.zip(asked).filter(|(run, asked)| ran(run) < *asked) {
+        let ran = ran(run);
         warn(&format!("{} ended after {ran} of the {asked} instructions that --instructions asks for", run.program));
     }
     for run in outcome.runs.iter().filter(|run| run.status != Status::Done) {
@@ -145,6 +146,27 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     Ok(if all_well { status } else { SOME_FAILED })
 }
 
+/// How a region was sampled, in words.
+fn sampled_as(sampled: &Sampled, measured: &str) -> String {
+    let covered = ambulator_experiments::count(sampled.covered as f64);
+    let about = if sampled.half.is_empty() { ", too few for intervals" } else { " (± half of the 95% interval)" };
+    let phases = sampled.phases();
+    if phases.is_empty() {
+        return format!("{} windows with {measured} of {covered} instructions measured{about}", sampled.windows);
+    }
+    let all: u64 = phases.iter().map(|(intervals, _)| intervals).sum();
+    let shares: Vec<String> =
+        phases.iter().map(|(own, _)| format!("{:.0}%", 100.0 * *own as f64 / all as f64)).collect();
+    let own: u64 = sampled.intervals.iter().map(|of| of.instructions).sum();
+    format!(
+        "{} of {all} intervals measured, of {} ({}), with {} of {covered} instructions{about}",
+        sampled.windows,
+        if phases.len() == 1 { "1 phase".to_owned() } else { format!("{} phases", phases.len()) },
+        shares.join(", "),
+        ambulator_experiments::count(own as f64),
+    )
+}
+
 /// Prints the results; nothing of runs that have none, whose failures are reported.
 fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let shown: Vec<&RunResult> = outcome.runs.iter().filter(|run| run.simulated_instructions > 0).collect();
@@ -157,12 +179,7 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let measured = ambulator_experiments::count(first.simulated_instructions as f64);
     let measured = match &first.sampled {
         None => format!("{measured} instructions measured"),
-        Some(sampled) => format!(
-            "{} windows with {measured} of {} instructions measured{}",
-            sampled.windows,
-            ambulator_experiments::count(sampled.covered as f64),
-            if sampled.half.is_empty() { ", too few for intervals" } else { " (± half of the 95% interval)" },
-        ),
+        Some(sampled) => sampled_as(sampled, &measured),
     };
     let heading = format!(
         "{} ({}): {measured} on each machine with {} of memory, {seeds}\n",
@@ -254,14 +271,21 @@ pub enum Source {
 impl Source {
     /// The records that options ask for; sets `failed` if a captured program crashes or reports a failure.
     pub fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
+        let read_twice = spec.run.sampling == Sampling::Phases;
         if arguments.live {
+            if read_twice {
+                return Err(Failure::bad(READ_ONCE));
+            }
             return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
         }
         let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
         // Whether the programs fit the machine.
         let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
         let spec = spec.clone();
-        if requests.iter().any(Programs::is_stream) {
+        if let Some(stream) = requests.iter().find(|request| Programs::is_stream(request)) {
+            if read_twice {
+                return Err(Failure::bad(format!("{}: {READ_ONCE}", stream.name)));
+            }
             return interrupt::abandoned_when_stopped(move || open_all(&requests, &spec)).map(Source::Stream);
         }
         check_mix(&names, &spec).map_err(Failure::bad)?;

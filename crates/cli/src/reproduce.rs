@@ -6,15 +6,17 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
 use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
-    Figure, FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
+    Figure, FigureResult, Runner, Size, Whole, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
 };
 use ambulator_report::published_report;
+use ambulator_simulator::spec::parse_count;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let figures = figures(arguments.figure.as_deref())?;
+    let whole = whole(arguments.whole.as_deref())?;
     let mut inputs: InputFiles = figures.iter().flat_map(traces_of).collect();
     inputs.extend(arguments.figure.as_ref().filter(|name| Path::new(name).is_file()));
     inputs.append(store::inputs(&arguments.store));
@@ -49,9 +51,9 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             threads: arguments.threads,
             memory: memory_available(),
             stop: stop.clone(),
-            progress: progress::cells(figure.count(), !arguments.no_progress),
+            progress: progress::cells(figure.count() * if whole.is_some() { 2 } else { 1 }, !arguments.no_progress),
         };
-        match reproduce_figure(figure, size, &runner) {
+        match reproduce_figure(figure, size, whole, &runner) {
             Ok(result) => {
                 if to_stdout {
                     result.missing.iter().for_each(|missing| report(&format!("{}: {missing}", result.figure)));
@@ -82,6 +84,20 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     }
     Failure::of_outputs(written)?;
     Ok(code)
+}
+
+/// How whole programs run, if they do.
+fn whole(asked: Option<&str>) -> Result<Option<Whole>, Failure> {
+    let count = |text: &str| match parse_count(text) {
+        Ok(0) => {
+            Err(Failure::bad("--whole: 0 instructions are no program; leave the number out, or give one such as 1G"))
+        }
+        Ok(count) => Ok(count),
+        Err(error) => Err(Failure::bad(format!("--whole: {error}"))),
+    };
+    let Some(text) = asked else { return Ok(None) };
+    let instructions = Some(text).filter(|text| !text.is_empty()).map(count).transpose()?;
+    Ok(Some(Whole { instructions }))
 }
 
 /// The figures of a name, or the one of a user's file.

@@ -10,6 +10,9 @@ use ambulator_workloads::ProgramRequest;
 use serde_json::Value;
 use std::path::Path;
 
+/// The period of `--sampling` without one.
+pub const SAMPLE_PERIOD: &str = "10M";
+
 /// The programs of a mix: names or trace files between commas.
 pub fn program_names(arguments: &ProgramArguments) -> Vec<&str> {
     let known =
@@ -88,10 +91,10 @@ fn flags(arguments: &ProgramArguments) -> Result<Vec<Asked>, Failure> {
             ask(format!("--{flag} {value}"), format!("run.{flag}={count}"));
         }
     }
-    if let Some(period) = &arguments.sampling {
-        let count = parse_count(period).map_err(|e| Failure::bad(format!("--sampling: {e}")))?;
-        ask("--sampling".into(), "run.sampling=\"windows\"".into());
-        ask(format!("--sampling={period}"), format!("run.sample_period={count}"));
+    if let Some(sampling) = &arguments.sampling {
+        let (method, period) = sampling_request(sampling)?;
+        ask("--sampling".into(), format!("run.sampling=\"{method}\""));
+        ask(format!("--sampling={sampling}"), format!("run.sample_period={period}"));
     }
     if let Some(seed) = arguments.seed {
         // Seeds above the range of TOML's integers are written as text.
@@ -114,6 +117,23 @@ fn flags(arguments: &ProgramArguments) -> Result<Vec<Asked>, Failure> {
         ask("--no-oracle".into(), "run.oracle=false".into());
     }
     Ok(asked)
+}
+
+/// The method and the period that `--sampling` asks for: `5M`, `phases` or `phases,5M`.
+fn sampling_request(sampling: &str) -> Result<(&str, u64), Failure> {
+    let (method, period) = match sampling.split_once(',') {
+        Some((method, period)) => (method, period),
+        None if sampling.starts_with(|first: char| first.is_ascii_digit()) => ("windows", sampling),
+        None => (sampling, SAMPLE_PERIOD),
+    };
+    if !["windows", "phases"].contains(&method) {
+        return Err(Failure::bad(format!(
+            "--sampling: `{sampling}` is neither a period nor a method: write --sampling=5M or --sampling=windows,5M for \
+             windows of each period, --sampling=phases or --sampling=phases,5M for intervals of each phase"
+        )));
+    }
+    let period = parse_count(period).map_err(|e| Failure::bad(format!("--sampling: {e}")))?;
+    Ok((method, period))
 }
 
 /// `--set` options, as they are written.

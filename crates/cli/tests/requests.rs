@@ -112,6 +112,41 @@ fn arguments_for_a_program_are_for_live_runs() {
 }
 
 #[test]
+fn sampling_has_a_method_and_a_period() {
+    let settings = |sampling: &str| {
+        let parts = ["--set", "run.sample_window=5k", "--set", "run.sample_timing=1k", "--json", "-"];
+        let gups = ["run", "gups", "--footprint", "16MiB", "-n", "200k", "--warmup", "0", sampling];
+        let (out, err) = expect(0, &[&gups[..], &parts].concat());
+        assert!(!err.contains("ended after"), "all of it was covered: {err}");
+        let document: Value = serde_json::from_str(&out).unwrap();
+        let run = &document["runs"][0];
+        (run["spec"]["run"].clone(), run["sampled"].clone())
+    };
+    for (asked, method, period) in [
+        ("--sampling=20k", "windows", 20_000),
+        ("--sampling=windows,20k", "windows", 20_000),
+        ("--sampling=phases,20k", "phases", 20_000),
+        ("--sampling=phases", "phases", 10_000_000),
+    ] {
+        let (run, sampled) = settings(asked);
+        assert_eq!((run["sampling"].as_str(), run["sample_period"].as_u64()), (Some(method), Some(period)), "{asked}");
+        let intervals = sampled["intervals"].as_array().map_or(0, Vec::len) as u64;
+        assert_eq!(intervals, if method == "phases" { sampled["windows"].as_u64().unwrap() } else { 0 }, "{sampled}");
+    }
+    for (asked, sentence) in [
+        ("--sampling=phase", "`phase` is neither a period nor a method: write --sampling=5M"),
+        ("--sampling=phases,x", "--sampling: "),
+    ] {
+        let (_, err) = expect(2, &["run", "gups", asked]);
+        assert!(err.contains(sentence), "{err}");
+    }
+    let (_, err) = expect(2, &["run", "--live", "--sampling=phases", "--", "true"]);
+    assert!(err.contains("can be read once only: save it as a file (`ambulator capture`)"), "{err}");
+    let (_, err) = expect(2, &["reproduce", "utopia/fig2", "--whole=many"]);
+    assert!(err.contains("--whole: "), "{err}");
+}
+
+#[test]
 fn parts_of_a_trace_are_counted_in_instructions() {
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join("part.amb");

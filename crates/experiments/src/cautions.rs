@@ -163,22 +163,38 @@ fn copies(run: &RunResult) -> Option<String> {
     })
 }
 
-/// A warning on a run whose warm-up left out time, in which the operating system's daemons, which count
-/// cycles, then had fewer rounds than they would have had; `None` for others.
+/// A warning on a run that left out time, in its warm-up or between what it measured of a sampled region: the
+/// operating system's daemons, which count cycles, then had fewer rounds than they would have had. `None` for
+/// others.
 pub fn untimed_daemons(run: &RunResult) -> Option<String> {
     // Hardly any run has it: the whole spec need not be read.
-    run.spec.pointer("/run/warmup_mode").and_then(Value::as_str).filter(|mode| *mode == "functional")?;
+    let of_run = |key: &str| run.spec.pointer(&format!("/run/{key}")).and_then(Value::as_str);
+    let warmed = of_run("warmup_mode") == Some("functional");
+    if !warmed && run.sampled.is_none() {
+        return None;
+    }
     let spec: Spec = serde_json::from_value(run.spec.clone()).ok()?;
-    let (untimed, periods) = (spec.run.untimed_warmup(), daemon_periods(&spec));
+    let periods = daemon_periods(&spec);
     let names: Vec<String> = periods.iter().map(|key| format!("`{key}`")).collect();
-    (untimed > 0 && !names.is_empty()).then(|| {
+    if names.is_empty() {
+        return None;
+    }
+    let (names, design) = (names.join(" and "), &run.design);
+    if let Some(sampled) = run.sampled.as_ref().filter(|sampled| sampled.timed < sampled.covered) {
+        let share = 100.0 * (1.0 - sampled.timed as f64 / sampled.covered.max(1) as f64);
+        return Some(format!(
+            "{design} was sampled, and {share:.0}% of its region ran without time, where each instruction counts as one cycle in \
+             {names}: the daemon had fewer rounds than it has in time, which no interval covers; compare a shorter region \
+             with run.sampling=none"
+        ));
+    }
+    let untimed = spec.run.untimed_warmup();
+    (untimed > 0).then(|| {
         format!(
-            "{} was warmed up without time for {} instructions, each of which counts as one cycle in {}: the daemon had fewer \
-             rounds before measuring began than it has in time, and the speed may be far from that of a warm-up with \
-             run.warmup_mode=timing",
-            run.design,
+            "{design} was warmed up without time for {} instructions, each of which counts as one cycle in {names}: the \
+             daemon had fewer rounds before measuring began than it has in time, and the speed may be far from that of a \
+             warm-up with run.warmup_mode=timing",
             count(untimed as f64),
-            names.join(" and ")
         )
     })
 }
@@ -304,6 +320,29 @@ mod tests {
             "on radix, 95 of 100 pages of 4 KiB were placed as recorded, 5 of them in another block of 2 MiB; elsewhere \
              are 3 whose frame was taken, 2 that the trace does not name",
         );
+    }
+
+    #[test]
+    fn a_sampled_region_is_named_where_daemons_count_cycles() {
+        use ambulator_simulator::Sampled;
+        use ambulator_simulator::spec::{SpecRequest, load};
+        let of = |options: &[&str], timed: u64| {
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            let spec = load(&SpecRequest { options, ..SpecRequest::default() }).unwrap().spec;
+            let sampled = Some(Sampled { covered: 1_000_000, timed, ..Sampled::default() });
+            RunResult { spec: serde_json::to_value(spec).unwrap(), sampled, ..run("mine", 0.5, &[]) }
+        };
+        for sampling in ["run.sampling=windows", "run.sampling=phases"] {
+            let khugepaged = of(&[sampling, "kernel.page_size_policy=khugepaged"], 50_000);
+            only(
+                cautions(&[khugepaged], &[]),
+                "mine was sampled, and 95% of its region ran without time, where each instruction counts as one cycle in \
+                 `kernel.khugepaged_period`",
+            );
+            assert_eq!(untimed_daemons(&of(&[sampling], 50_000)), None, "there is no daemon");
+        }
+        let timed = of(&["run.sampling=windows", "kernel.page_size_policy=khugepaged"], 1_000_000);
+        assert_eq!(untimed_daemons(&timed), None, "all of it ran with time");
     }
 
     #[test]

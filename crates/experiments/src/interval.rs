@@ -1,13 +1,15 @@
 //! Intervals around speed-ups: how far a ratio of cycles can be trusted.
 
 use ambulator_base::student_t;
-use ambulator_simulator::{RunResult, Status};
+use ambulator_simulator::{MeasuredInterval, RunResult, Status};
 
 /// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
 /// interval.
 const MOST_WINDOWS: usize = 30;
 /// Fewer points say nothing about their spread.
 const LEAST_WINDOWS: usize = 10;
+/// Measured intervals of phases without which there is no interval.
+const LEAST_INTERVALS: usize = 8;
 /// A ratio that is printed as 1.000 is 1.
 const ROUNDS_TO_ONE: f64 = 0.0005;
 /// Without an interval, a difference below this is not reported.
@@ -29,8 +31,9 @@ pub struct SpeedUp {
 impl SpeedUp {
     /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
     /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
-    /// (ratio estimator, Student's t). For runs over the same seeds, the mean of their speed-ups with the
-    /// interval over seeds. `None` without time.
+    /// (ratio estimator, Student's t). For regions that were sampled by the same phases, it is that of the
+    /// ratio over their strata. For runs over the same seeds, the mean of their speed-ups with the interval
+    /// over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
@@ -41,6 +44,9 @@ impl SpeedUp {
             return Some(SpeedUp { ratio: mean, half: Some(half), windows: 0, seeds });
         }
         let ratio = run.ipc / base.ipc;
+        if let Some((half, windows)) = half_of_phases(base, run) {
+            return Some(SpeedUp { ratio, half: Some(half), windows, seeds: 0 });
+        }
         let pairs = paired_windows(&base.windows, &run.windows);
         let half = half_width(&pairs);
         Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 }, seeds: 0 })
@@ -64,8 +70,8 @@ impl SpeedUp {
     }
 }
 
-/// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter, one
-/// measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
+/// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter,
+/// one measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
 pub(crate) fn half_of(
     of: impl Fn(&RunResult) -> Option<f64>,
     run: &RunResult,
@@ -186,6 +192,37 @@ pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<
     Some((ratio(&pairs[..third])?, ratio(&pairs[pairs.len() - third..])?))
 }
 
+/// Half of the width of the 95% interval of a speed-up of regions that were sampled by the same phases, and
+/// the intervals that it is from: the combined ratio estimator of stratified samples (Cochran, Sampling
+/// Techniques, Sec. 6.11). `None` for other regions, and without a phase of which two intervals were
+/// measured.
+fn half_of_phases(base: &RunResult, run: &RunResult) -> Option<(f64, usize)> {
+    let (of_base, of_run) = (base.sampled.as_ref()?, run.sampled.as_ref()?);
+    let pairs = of_base.intervals.iter().zip(&of_run.intervals);
+    let same = pairs.clone().all(|(base, run)| (base.interval, base.weight) == (run.interval, run.weight));
+    if !same || of_base.intervals.len() != of_run.intervals.len() || of_base.intervals.len() < LEAST_INTERVALS {
+        return None;
+    }
+    let weighted = |of: &[MeasuredInterval]| of.iter().map(|one| (one.weight * one.cycles) as f64).sum::<f64>();
+    let (sum_base, sum_run) = (weighted(&of_base.intervals), weighted(&of_run.intervals));
+    let ratio = sum_base / sum_run;
+    let (mut variance, mut freedom) = (0.0, 0.0);
+    for (phase, (size, measured)) in of_base.phases().into_iter().enumerate() {
+        let own = pairs.clone().filter(|(base, _)| base.phase == phase as u64);
+        let off: Vec<f64> = own.map(|(base, run)| base.cycles as f64 - ratio * run.cycles as f64).collect();
+        if measured < 2 || measured >= size {
+            continue;
+        }
+        let (n, size) = (measured as f64, size as f64);
+        let mean = off.iter().sum::<f64>() / n;
+        let squares: f64 = off.iter().map(|value| (value - mean).powi(2)).sum();
+        variance += size * size * (1.0 - n / size) * squares / (n * (n - 1.0));
+        freedom += n - 1.0;
+    }
+    let t = if freedom > 0.0 { student_t(freedom) } else { 0.0 };
+    (sum_run > 0.0).then(|| (t * variance.sqrt() / sum_run, of_base.intervals.len()))
+}
+
 /// Half of the width of the 95% interval of the ratio of two sums of paired values.
 fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
@@ -201,6 +238,7 @@ fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_simulator::Sampled;
 
     fn run(windows: impl Iterator<Item = u64>) -> RunResult {
         let mut at = (0, 0);
@@ -265,6 +303,37 @@ mod tests {
         let base = run((0..10).map(|i| if i % 2 == 0 { 2200 } else { 1800 }));
         let half = SpeedUp::of(&base, &run((0..10).map(|_| 1000))).unwrap().half.unwrap();
         assert!((half - 2.262 * (400_000.0f64 / 90.0).sqrt() / 1000.0).abs() < 0.001, "{half}");
+    }
+
+    #[test]
+    fn a_speed_up_over_phases_has_the_interval_within_them() {
+        // Two phases whose speed-ups differ: 2 with little noise in 90 intervals, 1 without any in 10.
+        let of = |cycles: &dyn Fn(u64) -> u64| {
+            let interval = |at: u64| MeasuredInterval {
+                interval: 8 * at,
+                phase: at % 2,
+                weight: if at % 2 == 0 { 9 } else { 1 },
+                instructions: 1000,
+                cycles: cycles(at),
+            };
+            let intervals: Vec<MeasuredInterval> = (0..20).map(interval).collect();
+            let all: u64 = intervals.iter().map(|of| of.weight * of.cycles).sum();
+            let sampled = Sampled { intervals, windows: 20, ..Sampled::default() };
+            RunResult { ipc: 100_000.0 / all as f64, sampled: Some(sampled), ..RunResult::default() }
+        };
+        let base = of(&|at| if at % 2 == 0 { 2000 + 10 * (at % 4) } else { 500 });
+        let run = of(&|at| if at % 2 == 0 { 1000 } else { 500 });
+        let speed_up = SpeedUp::of(&base, &run).unwrap();
+        assert_eq!(speed_up.windows, 20);
+        // 10 of 90 are measured, whose deviation is 10.54 (five of 2000 and five of 2020); the other phase
+        // was measured whole. 9 degrees of freedom: 2.262. The sum below is 95,000.
+        let deviation = (10.0 * 100.0f64 / 9.0).sqrt();
+        let expected = 2.262 * 90.0 * ((1.0 - 10.0 / 90.0) / 10.0f64).sqrt() * deviation / 95_000.0;
+        let half = speed_up.half.unwrap();
+        assert!((half / expected - 1.0).abs() < 0.001, "{half} and {expected}");
+        let mut other = run.clone();
+        other.sampled.as_mut().unwrap().intervals[3].interval += 1;
+        assert_eq!(SpeedUp::of(&base, &other).unwrap().half, None, "these are other intervals");
     }
 
     #[test]

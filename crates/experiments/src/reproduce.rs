@@ -1,18 +1,21 @@
 //! The papers' numbers next to ours.
 
 use crate::cautions::untimed_daemons;
-use crate::figure::{Figure, Metric, MetricKind, Published, Selection};
+use crate::figure::{Figure, Metric, Selection};
 use crate::interval::Spread;
+use crate::measure::measure;
 use crate::number::short;
-use crate::runner::Runner;
+use crate::runner::{Finished, Runner};
 use crate::study::Study;
 use crate::vocabulary::Term;
+use crate::whole::{Whole, WholeProgram, whole_programs};
 use ambulator_base::distinct_notes;
 use ambulator_simulator::{RunResult, Status, colour_warnings};
 use comfy_table::{ContentArrangement, Table, presets};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The size of a figure's sweep.
@@ -35,14 +38,17 @@ pub struct MetricResult {
     pub published: Option<Vec<f64>>,
     /// Ours: one number, or minimum and maximum.
     pub ours: Vec<f64>,
-    /// With several seeds: half of the 95% interval of each of these.
+    /// With several seeds, or of sampled runs: half of the 95% interval of each of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub half: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
-    /// With several seeds: half of the 95% interval of each of these.
+    /// With several seeds, or of sampled runs: half of the 95% interval of each of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program_half: Vec<f64>,
+    /// The same number over whole programs, if they ran too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<WholeNumber>,
     /// Programs among these that the paper would not have chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<String>,
@@ -52,16 +58,39 @@ pub struct MetricResult {
     pub note: Option<String>,
 }
 
+/// A number over whole programs, which are sampled.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct WholeNumber {
+    /// One number, or minimum and maximum.
+    pub ours: Vec<f64>,
+    /// Half of the 95% interval of each of these; empty if programs are too short for one.
+    pub half: Vec<f64>,
+    /// By program.
+    pub by_program: Vec<(String, f64)>,
+    /// Half of the 95% interval of each of these.
+    pub program_half: Vec<f64>,
+}
+
+/// Numbers as text, each with its interval if it has one.
+fn with_intervals(values: &[f64], halves: &[f64]) -> String {
+    let one = |(at, value): (usize, &f64)| with_interval(*value, halves.get(at));
+    let values: Vec<String> = values.iter().enumerate().map(one).collect();
+    if values.is_empty() { "-".into() } else { values.join(" to ") }
+}
+
 impl MetricResult {
     fn text(values: &[f64]) -> String {
         values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
     }
 
-    /// Ours, as text: with its interval over seeds, if there are several.
+    /// Ours, as text: with its interval, if it has one.
     fn ours(&self) -> String {
-        let one = |(at, value): (usize, &f64)| with_interval(*value, self.half.get(at));
-        let values: Vec<String> = self.ours.iter().enumerate().map(one).collect();
-        if values.is_empty() { "-".into() } else { values.join(" to ") }
+        with_intervals(&self.ours, &self.half)
+    }
+
+    /// Ours over whole programs, as text.
+    fn whole(&self) -> String {
+        self.whole.as_ref().map_or_else(|| "-".into(), |whole| with_intervals(&whole.ours, &whole.half))
     }
 
     /// Ours by program, as text.
@@ -71,7 +100,14 @@ impl MetricResult {
             format!("{name} {}{mark}", with_interval(*value, self.program_half.get(at)))
         };
         let programs: Vec<_> = self.by_program.iter().enumerate().map(text).collect();
-        programs.join(", ")
+        let Some(whole) = self.whole.as_ref().filter(|whole| !whole.by_program.is_empty()) else {
+            return programs.join(", ");
+        };
+        let text = |(at, (name, value)): (usize, &(String, f64))| {
+            format!("{name} {}", with_interval(*value, whole.program_half.get(at)))
+        };
+        let of_whole: Vec<_> = whole.by_program.iter().enumerate().map(text).collect();
+        format!("{}; whole: {}", programs.join(", "), of_whole.join(", "))
     }
 
     /// The difference of ours from the published number, as text.
@@ -103,12 +139,13 @@ fn is_one(seeds: &usize) -> bool {
 }
 
 /// Heads of a figure's table, and the key whose value each shows.
-const HEADS: [(&str, &str); 7] = [
+const HEADS: [(&str, &str); 8] = [
     ("", "metrics.name"),
     ("unit", "metrics.unit"),
     ("published", "metrics.published"),
     ("ours", "metrics.ours"),
     ("difference", ""),
+    ("whole programs", "metrics.whole"),
     ("by program", "metrics.by_program"),
     ("said in", "metrics.source"),
 ];
@@ -165,6 +202,9 @@ pub struct FigureResult {
     /// How many seeds each program has run with.
     #[serde(skip_serializing_if = "is_one")]
     pub seeds: usize,
+    /// How long whole programs were, if they ran too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub whole: Vec<WholeProgram>,
     /// Runs that did not complete, and why.
     pub missing: Vec<String>,
     /// Notes on the programs, one sentence each: a trace that was cut short.
@@ -201,6 +241,9 @@ impl FigureResult {
                 metric.source
             ));
         }
+        if let Some(whole) = self.whole_programs() {
+            text.push_str(&format!("\n  {whole}"));
+        }
         for metric in &self.metrics {
             if let Some(note) = &metric.note {
                 text.push_str(&format!("\n  {}: {note}", metric.name));
@@ -215,12 +258,22 @@ impl FigureResult {
         text
     }
 
+    /// How long whole programs were, in a sentence; `None` if only regions ran.
+    pub fn whole_programs(&self) -> Option<String> {
+        let all: Vec<String> = self.whole.iter().map(WholeProgram::text).collect();
+        (!all.is_empty()).then(|| format!("whole programs: {}", all.join(", ")))
+    }
+
     /// A row for each number, with or without the values by program and the source.
     fn rows(&self, whole: bool) -> Table {
-        let columns = if whole { 7 } else { 5 };
+        // The numbers of whole programs have a column where they ran.
+        let has_whole = self.metrics.iter().any(|metric| metric.whole.is_some());
+        let columns = if whole { HEADS.len() } else { 6 };
+        let shown = |at: &usize| *at < columns && (has_whole || HEADS[*at].0 != "whole programs");
+        let shown: Vec<usize> = (0..HEADS.len()).filter(shown).collect();
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(HEADS.map(|(head, _)| head).into_iter().take(columns));
+        table.set_header(shown.iter().map(|at| HEADS[*at].0));
         for metric in &self.metrics {
             let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);
             let row = [
@@ -229,10 +282,11 @@ impl FigureResult {
                 published,
                 metric.ours(),
                 metric.difference(),
+                metric.whole(),
                 metric.programs(),
                 metric.source.clone(),
             ];
-            table.add_row(row.into_iter().take(columns));
+            table.add_row(shown.iter().map(|at| &row[*at]));
         }
         table
     }
@@ -259,22 +313,15 @@ fn is_trace(name: &str) -> bool {
     name.contains('/')
 }
 
-/// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
-/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals.
-///
-/// # Errors
-/// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
-pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureResult, String> {
-    let study = Study::of(figure, size)?;
-    let finished = runner.run(study.cells.clone());
-    let mut missing = study.missing.clone();
-    missing.extend(finished.not_stored.clone());
-    // By seed: the runs that are done, with the names of their programs.
+/// The runs of a study that are done, by seed, each with the name of its program; and a sentence on each that
+/// is not.
+fn done(study: &Study, finished: &Finished, cells: Range<usize>) -> (Vec<Vec<(String, RunResult)>>, Vec<String>) {
     let mut of_seeds: Vec<Vec<(String, RunResult)>> = vec![Vec::new(); study.seeds.len()];
+    let mut missing = Vec::new();
     for point in &study.points {
         let (label, design) = (&point.place.program, &point.place.design);
         for (at, runs) in point.cells.iter().zip(&mut of_seeds) {
-            match &finished.cells[*at] {
+            match &finished.cells[cells.clone()][*at] {
                 Some(ended) if ended.run.status == Status::Done => runs.push((label.clone(), ended.run.clone())),
                 Some(ended) => {
                     let why = ended.run.outcome.as_deref().unwrap_or_default();
@@ -284,14 +331,51 @@ pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureR
             }
         }
     }
+    (of_seeds, missing)
+}
+
+/// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
+/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals.
+/// With `whole`, the same cells run over whole programs too.
+///
+/// # Errors
+/// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
+pub fn reproduce(figure: &Figure, size: Size, whole: Option<Whole>, runner: &Runner) -> Result<FigureResult, String> {
+    let study = Study::of(figure, size)?;
+    let count = study.cells.len();
+    let of_whole = whole.map(|whole| study.cells.iter().map(|cell| whole.cell(cell)).collect::<Vec<_>>());
+    let finished = runner.run([study.cells.clone(), of_whole.clone().unwrap_or_default()].concat());
+    let mut missing = study.missing.clone();
+    missing.extend(finished.not_stored.clone());
+    // By seed: the runs that are done, with the names of their programs.
+    let (of_seeds, not_done) = done(&study, &finished, 0..count);
+    missing.extend(not_done);
     let runs = of_seeds[0].clone();
     let of_program = runs.chunk_by(|(one, _), (other, _)| one == other);
     let mut remarks: Vec<String> = of_program
         .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
         .collect();
     remarks.extend(runs.iter().filter_map(|(_, run)| untimed_daemons(run)));
-    let of_metric = |metric: &Metric| over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect());
-    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(of_metric).collect();
+    let over = |metric: &Metric, of_seeds: &[Vec<(String, RunResult)>]| {
+        over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect())
+    };
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(|metric| over(metric, &of_seeds)).collect();
+    let mut programs = Vec::new();
+    if of_whole.is_some() {
+        let (of_seeds, not_done) = done(&study, &finished, count..2 * count);
+        missing.extend(not_done.into_iter().map(|why| format!("whole programs: {why}")));
+        remarks.extend(of_seeds[0].iter().filter_map(|(_, run)| untimed_daemons(run)));
+        programs = whole_programs(&of_seeds[0]);
+        for (result, metric) in metrics.iter_mut().zip(&figure.metrics) {
+            let number = |of: MetricResult| WholeNumber {
+                ours: of.ours,
+                half: of.half,
+                by_program: of.by_program,
+                program_half: of.program_half,
+            };
+            result.whole = over(metric, &of_seeds).map(number);
+        }
+    }
     if let Some(selection) = &figure.selection {
         let below = below_selection(selection, &runs);
         for metric in &mut metrics {
@@ -305,6 +389,7 @@ pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureR
         title: figure.title.clone(),
         full_size: size == Size::Full,
         metrics,
+        whole: programs,
         missing,
         seeds: study.seeds.len(),
         notes: finished.notes,
@@ -332,102 +417,9 @@ fn selection_note(selection: &Selection, below: &[(String, f64)]) -> Option<Stri
     })
 }
 
-fn value_of(metric: &Metric, run: &RunResult) -> f64 {
-    let sum =
-        |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
-    let raw = match metric.measure.as_deref() {
-        Some("ipc") => run.ipc,
-        Some(name) => run.measure(name),
-        None if metric.under.is_empty() => sum(&metric.over),
-        None => {
-            let under = sum(&metric.under);
-            if under == 0.0 { 0.0 } else { sum(&metric.over) / under }
-        }
-    };
-    raw * metric.scale
-}
-
-/// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K
-/// / T_ideal`; for the measured designs, `C / T_ideal`. `None` if the ideal time is 0.
-fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64> {
-    let of = |run: &RunResult, name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
-    let (cycles, walks) = ("mmu.walk_cycles", "mmu.walks");
-    let without_walks = huge.cycles as f64 - of(huge, cycles);
-    if without_walks <= 0.0 {
-        return None;
-    }
-    let spent = if run.design == base.design || run.design == huge.design {
-        of(run, cycles)
-    } else {
-        of(run, walks) * of(base, cycles) / of(base, walks).max(1.0)
-    };
-    Some(spent / without_walks)
-}
-
-fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
-    let wanted = |label: &str| metric.programs.is_empty() || metric.programs.iter().any(|p| p == label);
-    let of =
-        |design: &str, label: &str| runs.iter().find(|(l, run)| l == label && run.design == design).map(|(_, run)| run);
-    let mut by_program = Vec::new();
-    for (label, run) in runs.iter().filter(|(label, run)| wanted(label) && run.design == metric.design) {
-        let value = match &metric.base {
-            Some(base) if metric.kind == MetricKind::Overhead => {
-                let Some(base) = of(base, label).filter(|base| base.cycles > 0) else { continue };
-                metric.scale * (run.cycles as f64 / base.cycles as f64 - 1.0)
-            }
-            Some(base) if metric.kind == MetricKind::WalkModel => {
-                let huge = metric.huge.as_deref().and_then(|huge| of(huge, label));
-                let (Some(base), Some(huge)) = (of(base, label), huge) else { continue };
-                let Some(share) = walk_model(run, base, huge) else { continue };
-                metric.scale * share
-            }
-            Some(base) => {
-                let Some(base) = of(base, label) else { continue };
-                let below = value_of(metric, base) / metric.scale;
-                if below == 0.0 { continue } else { value_of(metric, run) / below }
-            }
-            None => value_of(metric, run),
-        };
-        by_program.push((label.clone(), value));
-    }
-    let values: Vec<f64> = by_program.iter().map(|(_, value)| *value).collect();
-    let n = values.len() as f64;
-    let ours = match metric.kind {
-        _ if values.is_empty() => Vec::new(),
-        MetricKind::Mean | MetricKind::Overhead | MetricKind::WalkModel => vec![values.iter().sum::<f64>() / n],
-        MetricKind::GeomeanRatio => {
-            let logs = values.iter().map(|v| (v / metric.scale).max(f64::MIN_POSITIVE).ln()).sum::<f64>();
-            vec![(logs / n).exp() * metric.scale]
-        }
-        MetricKind::Range => {
-            vec![values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(f64::MIN, f64::max)]
-        }
-    };
-    MetricResult {
-        name: metric.name.clone(),
-        unit: metric.unit.clone(),
-        published: metric.published.map(|published| match published {
-            Published::Value(value) => vec![value],
-            Published::Range(range) => range.to_vec(),
-        }),
-        ours,
-        half: Vec::new(),
-        by_program,
-        program_half: Vec::new(),
-        marked: Vec::new(),
-        source: metric.source.clone(),
-        note: metric.note.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run(design: &str, cycles: u64, walks: u64, walk_cycles: u64) -> RunResult {
-        let counters = [("mmu.walks".to_owned(), walks), ("mmu.walk_cycles".to_owned(), walk_cycles)].into();
-        RunResult { design: design.into(), cycles, counters, ..RunResult::default() }
-    }
 
     #[test]
     fn programs_that_the_paper_would_not_have_chosen_are_marked() {
@@ -452,6 +444,7 @@ mod tests {
             half: Vec::new(),
             by_program: values,
             program_half: Vec::new(),
+            whole: None,
             marked: vec!["B".into()],
             source: String::new(),
             note: None,
@@ -471,6 +464,7 @@ mod tests {
             half: Vec::new(),
             by_program: vec![("a".to_owned(), a), ("b".to_owned(), b)],
             program_half: Vec::new(),
+            whole: None,
             marked: Vec::new(),
             source: String::new(),
             note: None,
@@ -496,6 +490,7 @@ mod tests {
             marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             program_half: Vec::new(),
+            whole: None,
             source: "section 8.1, figure 15".into(),
             note: None,
         };
@@ -505,6 +500,7 @@ mod tests {
             full_size: true,
             metrics: vec![metric],
             seeds: 5,
+            whole: Vec::new(),
             missing: Vec::new(),
             notes: Vec::new(),
             remarks: Vec::new(),
@@ -521,21 +517,5 @@ mod tests {
             let below = "\n  speed-up of Utopia over radix: program-0 1.00, ";
             assert!(folded.contains(below) && folded.ends_with("; said in section 8.1, figure 15"), "{folded}");
         }
-    }
-
-    #[test]
-    fn the_walk_model_matches_rmms_table_6() {
-        let (base, huge) = (run("radix", 2000, 10, 700), run("thp", 1500, 4, 300));
-        // The ideal time is 1200; a walk of 4 KiB pages takes 70.
-        assert_eq!(walk_model(&base, &base, &huge), Some(700.0 / 1200.0));
-        assert_eq!(walk_model(&huge, &base, &huge), Some(300.0 / 1200.0));
-        assert_eq!(walk_model(&run("rmm", 1, 2, 5), &base, &huge), Some(140.0 / 1200.0));
-        assert_eq!(walk_model(&base, &base, &run("thp", 300, 4, 300)), None);
-        let metric: Metric = toml::from_str(
-            "name = 'x'\nkind = 'overhead'\ndesign = 'radix'\nbase = 'thp'\nscale = 100\nunit = '%'\nsource = 'x'",
-        )
-        .unwrap();
-        let runs = vec![("a".to_owned(), base), ("a".to_owned(), huge)];
-        assert_eq!(measure(&metric, &runs).ours, vec![100.0 * (2000.0 / 1500.0 - 1.0)]);
     }
 }

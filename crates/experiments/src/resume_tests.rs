@@ -5,6 +5,7 @@ use crate::reproduce::{Size, reproduce};
 use crate::row::{HOST, Row};
 use crate::runner::{Reuse, Runner};
 use crate::store::Store;
+use crate::whole::Whole;
 use ambulator_base::lock;
 use ambulator_simulator::{Phase, Progress, RunResult, Schema, Silent};
 use std::fs;
@@ -35,7 +36,7 @@ fn reproduced(figure: &Figure, folder: &Path, progress: Arc<dyn Progress>, stop:
     let store = Some(Arc::new(Mutex::new(Store::open(folder).unwrap())));
     let (reuse, stop) = (Reuse::Final, Arc::clone(stop));
     let runner = Runner { store, reuse, threads: 2, memory: 1 << 30, stop, progress };
-    serde_json::to_string_pretty(&reproduce(figure, Size::Quick, &runner).unwrap()).unwrap()
+    serde_json::to_string_pretty(&reproduce(figure, Size::Quick, None, &runner).unwrap()).unwrap()
 }
 
 /// The rows of a store without the columns in which equal cells may differ.
@@ -156,9 +157,44 @@ fn a_store_that_cannot_be_written_loses_no_result() {
     lock(&store).break_writes();
     let (stop, progress) = (Arc::default(), Arc::new(Silent));
     let runner = Runner { store: Some(store), reuse: Reuse::Final, threads: 1, memory: 0, stop, progress };
-    let result = reproduce(&figure, Size::Quick, &runner).unwrap();
+    let result = reproduce(&figure, Size::Quick, None, &runner).unwrap();
     assert_eq!(result.missing.len(), 1, "one sentence for all: {:?}", result.missing);
     assert!(result.missing[0].contains("a result could not be added"), "{:?}", result.missing);
     let complete: serde_json::Value = serde_json::from_str(&completed(&figure, whole.path()).0).unwrap();
     assert_eq!(serde_json::to_value(&result.metrics).unwrap(), complete["metrics"]);
+}
+
+#[test]
+fn whole_programs_stand_beside_the_regions_with_their_intervals() {
+    let (figure, folder) = (figure(TWO), tempdir().unwrap());
+    let whole = Some(Whole { instructions: Some(600_000) });
+    let reproduced = |whole| {
+        let store = Some(Arc::new(Mutex::new(Store::open(folder.path()).unwrap())));
+        let (stop, progress) = (Arc::default(), Arc::new(Silent));
+        let runner = Runner { store, reuse: Reuse::Final, threads: 2, memory: 1 << 30, stop, progress };
+        reproduce(&figure, Size::Quick, whole, &runner).unwrap()
+    };
+    let both = reproduced(whole);
+    assert!(both.missing.is_empty(), "{:?}", both.missing);
+    assert_eq!(Store::open(folder.path()).unwrap().len(), 12, "each cell, and each over the whole program");
+    for metric in &both.metrics {
+        let of_whole = metric.whole.as_ref().unwrap();
+        assert!(metric.half.is_empty() && of_whole.half.len() == 1 && of_whole.program_half.len() == 2, "{metric:?}");
+        assert!(of_whole.half[0] >= 0.0 && of_whole.half[0] < 0.5 * of_whole.ours[0], "{metric:?}");
+        assert_ne!(of_whole.ours, metric.ours, "regions of 20,000 instructions are no whole programs");
+    }
+    assert_eq!(both.whole.len(), 2);
+    for program in &both.whole {
+        assert!(program.instructions.abs_diff(600_000) < 2000 && program.timed < 0.4 && program.measured >= 50);
+    }
+    let table = both.table(None);
+    assert!(table.contains("difference   whole programs   by program") && table.contains("; whole: gups "), "{table}");
+    assert!(table.contains("\n  whole programs: gups 600 k instructions ("), "{table}");
+    // The store has all of it, and the regions alone are as without the whole.
+    assert_eq!(serde_json::to_value(reproduced(whole)).unwrap(), serde_json::to_value(&both).unwrap());
+    let regions = reproduced(None);
+    assert!(regions.whole.is_empty() && regions.metrics.iter().all(|metric| metric.whole.is_none()));
+    assert!(!regions.table(None).contains("whole"), "{}", regions.table(None));
+    let ours = |of: &crate::FigureResult| of.metrics.iter().map(|metric| metric.ours.clone()).collect::<Vec<_>>();
+    assert_eq!(ours(&regions), ours(&both));
 }

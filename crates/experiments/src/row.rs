@@ -1,8 +1,8 @@
 //! A finished cell as one flat row, and back: what tables, data frames and stores are made of.
 //!
 //! Names of columns are dotted, values are numbers, texts, flags, nulls or lists of them; there are no nested
-//! objects, so that every reader of JSON lines makes columns of them. The spec lies elsewhere, under its
-//! hash ([`spec_hash`]).
+//! objects, so that every reader of JSON lines makes columns of them. The spec lies elsewhere, under its hash
+//! ([`spec_hash`]).
 //!
 //! | columns | what |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
 //! | `sampled.windows`, `.covered`, `.timed`, `.half.COLUMN` | of a sampled region |
+//! | `sampled.intervals.NAME` | lists: by measured interval, where phases were told apart |
 //! | `cores.stack.NAME` | lists by core: the cycle stack |
 //! | `profile.mappings.NAME`, `profile.code.NAME` | who causes walks and faults: lists by mapping, by instruction |
 //! | `profile.other_mappings`, `profile.other_code` | the same of all others |
@@ -22,7 +23,9 @@
 use crate::profile_columns::{self, PROFILE};
 use crate::series_columns::{self, SERIES};
 use ambulator_base::ProgramIdentity;
-use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Sampled, Schema, Status};
+use ambulator_simulator::{
+    CoreResult, HistogramResult, MEASURES, MeasuredInterval, RunResult, Sampled, Schema, Status,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -121,6 +124,20 @@ pub(crate) const OF_SAMPLES: [(&str, &str, &str); 3] = [
     ("sampled.timed", "instructions", "Of these, instructions for which time was simulated."),
 ];
 
+/// The columns of the intervals of a region whose phases were told apart: lists.
+pub(crate) const OF_INTERVALS: [(&str, &str, &str); 5] = [
+    ("sampled.intervals.interval", "number", "By measured interval: its number among those of the region."),
+    ("sampled.intervals.phase", "number", "By measured interval: the number of its phase."),
+    ("sampled.intervals.weight", "intervals", "By measured interval: intervals of its phase that it stands for."),
+    ("sampled.intervals.instructions", "instructions", "By measured interval: instructions, all cores together."),
+    ("sampled.intervals.cycles", "cycles", "By measured interval: cycles of the core that took longest."),
+];
+
+/// The numbers of an interval, in the order of [`OF_INTERVALS`].
+fn numbers_of(of: &MeasuredInterval) -> [u64; 5] {
+    [of.interval, of.phase, of.weight, of.instructions, of.cycles]
+}
+
 /// The columns of a histogram, after its name.
 pub(crate) const OF_HISTOGRAM: &[(&str, &str)] = &[
     (".count", "Number of samples."),
@@ -197,7 +214,9 @@ pub(crate) fn sample_columns(sampled: &Sampled, known: &BTreeMap<String, Column>
         let meaning = format!("Half of the width of the 95% interval of `{name}`.");
         Some((format!("{HALF}{name}"), Column::new(of.unit.clone(), meaning)))
     };
-    let fixed = OF_SAMPLES.iter().map(|(name, unit, meaning)| ((*name).to_owned(), Column::new(*unit, *meaning)));
+    let intervals = OF_INTERVALS.iter().filter(|_| !sampled.intervals.is_empty());
+    let fixed = OF_SAMPLES.iter().chain(intervals);
+    let fixed = fixed.map(|(name, unit, meaning)| ((*name).to_owned(), Column::new(*unit, *meaning)));
     fixed.chain(sampled.half.keys().filter_map(half)).collect()
 }
 
@@ -262,7 +281,10 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
     if let Some(series) = &run.series {
         series_columns::put(&mut row, series);
     }
-    if let Some(Sampled { windows, covered, timed, half }) = &run.sampled {
+    if let Some(Sampled { windows, covered, timed, half, intervals }) = &run.sampled {
+        for ((name, ..), at) in OF_INTERVALS.iter().zip(0..).filter(|_| !intervals.is_empty()) {
+            row.insert((*name).to_owned(), list(intervals, |of| numbers_of(of)[at].into()));
+        }
         for ((name, ..), value) in OF_SAMPLES.iter().zip([windows, covered, timed]) {
             row.insert((*name).to_owned(), (*value).into());
         }
@@ -447,7 +469,27 @@ impl<'r> Reader<'r> {
             covered: covered?,
             timed: timed?,
             half: half.collect::<Result<BTreeMap<_, _>, String>>()?,
+            intervals: self.intervals()?,
         }))
+    }
+
+    fn intervals(&self) -> Result<Vec<MeasuredInterval>, String> {
+        if !self.row.contains_key(OF_INTERVALS[0].0) {
+            return Ok(Vec::new());
+        }
+        let lists = OF_INTERVALS.map(|(name, ..)| self.wholes(name));
+        let lists: Vec<Vec<u64>> = lists.into_iter().collect::<Result<_, String>>()?;
+        if lists.iter().any(|list| list.len() != lists[0].len()) {
+            return Err("its columns `sampled.intervals.` are not of one length".into());
+        }
+        let of = |at: usize| MeasuredInterval {
+            interval: lists[0][at],
+            phase: lists[1][at],
+            weight: lists[2][at],
+            instructions: lists[3][at],
+            cycles: lists[4][at],
+        };
+        Ok((0..lists[0].len()).map(of).collect())
     }
 
     /// Histograms are known by their buckets.
@@ -522,9 +564,13 @@ mod tests {
 
     prop_compose! {
         fn sampled()(numbers in prop::array::uniform3(any::<u64>()),
-                     half in btree_map("(ipc|measures\\.[a-z_]{1,9}|mmu\\.[a-z.]{1,9})", number(), 0..4)) -> Sampled {
+                     half in btree_map("(ipc|measures\\.[a-z_]{1,9}|mmu\\.[a-z.]{1,9})", number(), 0..4),
+                     intervals in vec(prop::array::uniform5(any::<u64>()), 0..4)) -> Sampled {
             let [windows, covered, timed] = numbers;
-            Sampled { windows, covered, timed, half }
+            let interval = |[interval, phase, weight, instructions, cycles]: [u64; 5]| {
+                MeasuredInterval { interval, phase, weight, instructions, cycles }
+            };
+            Sampled { windows, covered, timed, half, intervals: intervals.into_iter().map(interval).collect() }
         }
     }
 

@@ -5,10 +5,11 @@ use crate::cell::Cell;
 use crate::memory::sim_host_bytes;
 use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
-use ambulator_simulator::spec::Spec;
+use ambulator_simulator::phases::PhasePlan;
+use ambulator_simulator::spec::{Sampling, Spec};
 use ambulator_simulator::{
-    Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare, join_schemas,
-    open_mix,
+    Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare_planned,
+    join_schemas, open_mix,
 };
 use ambulator_workloads::ProgramRequest;
 use serde_json::Value;
@@ -323,18 +324,54 @@ impl Runner {
         }
     }
 
+    /// The plans of the cells of a batch that measure phases. A program is read through once for all of them;
+    /// `None` if the stop came first.
+    fn plans(
+        &self,
+        batch: &Batch,
+        shared: &Shared,
+        open: &dyn Fn(&Cell) -> Option<Result<Programs, String>>,
+    ) -> Option<Result<Vec<Option<PhasePlan>>, String>> {
+        let mut plans = Vec::with_capacity(batch.cells.len());
+        for at in &batch.cells {
+            let cell = &shared.cells[*at];
+            let planned = match &cell.spec {
+                Ok(spec) if spec.run.sampling == Sampling::Phases => {
+                    let mut goes_on = |instructions| {
+                        shared.progress.advanced(*at, Phase::Setup, instructions, None);
+                        !self.stop.load(Ordering::Relaxed)
+                    };
+                    match crate::phases::profile(cell, spec, open, &mut goes_on)? {
+                        Ok(profile) => Some(profile.plan(&spec.run)),
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+                _ => None,
+            };
+            plans.push(planned);
+        }
+        Some(Ok(plans))
+    }
+
     fn run_batch(&self, batch: &Batch, threads: usize, shared: &Arc<Shared>) {
-        let programs = match self.open_unless_stopped(&shared.cells[batch.cells[0]]) {
-            Some(Ok(programs)) => programs,
+        let open = |cell: &Cell| self.open_unless_stopped(cell);
+        let opened = match self.plans(batch, shared, &open) {
+            Some(Ok(plans)) => open(&shared.cells[batch.cells[0]]).map(|programs| Ok((plans, programs?))),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        };
+        let (all_plans, programs) = match opened {
+            Some(Ok(opened)) => opened,
             Some(Err(error)) => return batch.cells.iter().for_each(|at| shared.fail(*at, error.clone())),
             None => return,
         };
         let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
-        let (mut jobs, mut cells) = (Vec::new(), Vec::new());
-        for at in &batch.cells {
+        let (mut jobs, mut cells, mut plans) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, plan) in batch.cells.iter().zip(all_plans) {
             let Ok(spec) = &shared.cells[*at].spec else { continue };
             let problems = spec.validate_footprint(footprint);
             if problems.is_empty() {
+                plans.push(plan);
                 jobs.push(Job { design: shared.cells[*at].design.clone(), spec: (**spec).clone() });
                 cells.push(*at);
             } else {
@@ -345,7 +382,8 @@ impl Runner {
             return;
         }
         let progress = Arc::new(OfBatch { cells: cells.clone(), shared: Arc::clone(shared) });
-        match compare(Comparison { jobs, programs, threads, stop: Arc::clone(&self.stop), progress }) {
+        let comparison = Comparison { jobs, programs, threads, stop: Arc::clone(&self.stop), progress };
+        match compare_planned(comparison, plans) {
             Ok(outcome) => {
                 let mut finished = lock(&shared.finished);
                 // Those compare with cells that ran here, and not with stored ones.

@@ -5,7 +5,7 @@ mod lines;
 use crate::charts::{Chart, Table, rounded, slug, spec};
 use crate::page::{Section, chart_data, escaped, figures as places, list, page};
 use crate::theme::style;
-use ambulator_experiments::{ChartForm, Figure, FigureResult, MetricResult};
+use ambulator_experiments::{ChartForm, Figure, FigureResult, MetricResult, WholeNumber};
 use lines::lines;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -13,6 +13,8 @@ use std::fmt::Write;
 /// Colours of ours and of what is published.
 const OURS: (&str, &str) = ("ours", "#0072B2");
 const PUBLISHED: (&str, &str) = ("published", "#8C8C8C");
+/// And of ours over whole programs.
+const WHOLE: (&str, &str) = ("whole programs", "#E69F00");
 /// Characters of a line of a metric's name beside its bars.
 const LABEL: usize = 34;
 /// The group of a figure's bars that is not a program: the mean over programs, or what the metric has
@@ -51,9 +53,11 @@ fn with_interval(mut row: Value, ours: f64, half: Option<&f64>) -> Value {
 
 /// What a caption says of intervals; nothing without any.
 fn about_intervals(result: &FigureResult, metrics: &[&MetricResult]) -> String {
-    let any = metrics.iter().any(|metric| !metric.half.is_empty());
-    if any {
+    let sampled = |metric: &&MetricResult| metric.whole.as_ref().is_some_and(|whole| !whole.half.is_empty());
+    if result.seeds > 1 && metrics.iter().any(|metric| !metric.half.is_empty()) {
         format!(" A thin black or white line is the 95% interval over {} seeds.", result.seeds)
+    } else if metrics.iter().any(sampled) || metrics.iter().any(|metric| !metric.half.is_empty()) {
+        " A thin black or white line is the 95% interval of what was sampled.".to_owned()
     } else {
         String::new()
     }
@@ -93,17 +97,27 @@ fn table(metrics: &[&MetricResult]) -> Table {
         _ => json!(values.iter().map(|value| rounded(*value).to_string()).collect::<Vec<_>>().join(" to ")),
     };
     let any_interval = metrics.iter().any(|metric| !metric.half.is_empty());
+    let any_whole = metrics.iter().any(|metric| metric.whole.is_some());
     let row = |metric: &&MetricResult| {
         let mut row =
             vec![json!(metric.name), metric.published.as_deref().map_or(json!("-"), text), text(&metric.ours)];
         row.extend(any_interval.then(|| if metric.half.is_empty() { json!("-") } else { text(&metric.half) }));
+        row.extend(any_whole.then(|| metric.whole.as_ref().map_or(json!("-"), |whole| text(&whole.ours))));
+        let half = |whole: &WholeNumber| if whole.half.is_empty() { json!("-") } else { text(&whole.half) };
+        row.extend(any_whole.then(|| metric.whole.as_ref().map_or(json!("-"), half)));
         row.extend([json!(metric.difference()), json!(metric.source)]);
         row
     };
     let mut columns: Vec<(String, String)> =
         ["number", "published", "ours", "difference", "said in"].map(|name| (name.to_owned(), String::new())).into();
+    let mut at = 3;
     if any_interval {
-        columns.insert(3, ("±".to_owned(), "95%".to_owned()));
+        columns.insert(at, ("±".to_owned(), "95%".to_owned()));
+        at += 1;
+    }
+    if any_whole {
+        columns.insert(at, (WHOLE.0.to_owned(), String::new()));
+        columns.insert(at + 1, ("± of whole".to_owned(), "95%".to_owned()));
     }
     Table { columns, rows: metrics.iter().map(row).collect() }
 }
@@ -127,16 +141,23 @@ fn folded(name: &str) -> String {
 fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]) -> Chart {
     let mut values = Vec::new();
     for metric in metrics {
-        let both = [(OURS.0, Some(&metric.ours)), (PUBLISHED.0, metric.published.as_ref())];
-        for (whose, numbers) in both {
+        let of_whole = metric.whole.as_ref().map(|whole| &whole.ours);
+        let all = [(OURS.0, Some(&metric.ours)), (PUBLISHED.0, metric.published.as_ref()), (WHOLE.0, of_whole)];
+        for (whose, numbers) in all {
             let Some([low, high]) = numbers.and_then(|n| Some([*n.first()?, *n.last()?])) else { continue };
             let row = json!({
                 "metric": folded(&metric.name), "whose": whose, "low": rounded(low), "high": rounded(high),
                 "range": low != high, "difference": metric.difference(), "source": metric.source,
             });
             // The ends of a range each have one.
-            let is_one = whose == OURS.0 && numbers.is_some_and(|numbers| numbers.len() == 1);
-            values.push(with_interval(row, high, metric.half.first().filter(|_| is_one)));
+            let is_one = numbers.is_some_and(|numbers| numbers.len() == 1);
+            let half = match whose {
+                _ if !is_one => None,
+                _ if whose == OURS.0 => metric.half.first(),
+                _ if whose == WHOLE.0 => metric.whole.as_ref().and_then(|whole| whole.half.first()),
+                _ => None,
+            };
+            values.push(with_interval(row, high, half));
         }
         let ends = metric.ours.iter().zip(&metric.half).filter(|_| metric.ours.len() > 1);
         let of_end = |(end, half): (&f64, &f64)| {
@@ -144,9 +165,15 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
         };
         values.extend(ends.map(of_end));
     }
+    let any_whole = metrics.iter().any(|metric| metric.whole.is_some());
+    let mut sorts = vec![PUBLISHED, OURS];
+    sorts.extend(any_whole.then_some(WHOLE));
+    let mut domain = sorts.clone();
+    domain.swap(0, 1);
+    let (names, colours): (Vec<&str>, Vec<&str>) = domain.into_iter().unzip();
     let whose = json!({
         "field": "whose", "type": "nominal", "title": null,
-        "scale": {"domain": [OURS.0, PUBLISHED.0], "range": [OURS.1, PUBLISHED.1]},
+        "scale": {"domain": names, "range": colours},
     });
     let tooltip = json!([
         {"field": "metric", "title": "number"}, {"field": "whose"},
@@ -164,7 +191,7 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
                 "field": "metric", "type": "nominal", "sort": null, "title": null,
                 "axis": {"labelExpr": "split(datum.value, '\\n')", "ticks": false, "domain": false, "labelLimit": 260, "labelPadding": 6},
             },
-            "yOffset": {"field": "whose", "sort": [PUBLISHED.0, OURS.0]},
+            "yOffset": {"field": "whose", "sort": sorts.iter().map(|(name, _)| *name).collect::<Vec<_>>()},
         },
         "layer": [
             {
@@ -198,7 +225,8 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
         kind: format!("{id}-beside"),
         title: format!("{}: published beside ours, {unit}", result.figure),
         caption: format!(
-            "The paper's numbers in grey, ours in blue. A line in these colours is a range: from the least to the greatest.{}",
+            "The paper's numbers in grey, ours in blue{}. A line in these colours is a range: from the least to the greatest.{}",
+            if any_whole { ", ours over whole programs in orange" } else { "" },
             about_intervals(result, metrics)
         ),
         program: None,
@@ -393,6 +421,7 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
         );
         let notes =
             result.metrics.iter().filter_map(|metric| Some(format!("{}: {}", metric.name, metric.note.as_ref()?)));
+        let notes = result.whole_programs().into_iter().chain(notes);
         let notes: Vec<String> =
             notes.chain(result.notes.clone()).chain(result.remarks.clone()).chain(result.note.clone()).collect();
         let missing: Vec<String> = result.missing.iter().map(|missing| format!("Missing: {missing}")).collect();
@@ -427,6 +456,7 @@ mod tests {
             marked: Vec::new(),
             half: Vec::new(),
             program_half: Vec::new(),
+            whole: None,
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
         }
@@ -439,11 +469,32 @@ mod tests {
             full_size: true,
             seeds: 1,
             metrics,
+            whole: Vec::new(),
             missing: vec!["bfs: <no memory>".into()],
             notes: Vec::new(),
             remarks: Vec::new(),
             note: None,
         }
+    }
+
+    #[test]
+    fn numbers_of_whole_programs_stand_beside_those_of_regions() {
+        let of = |whole: Option<(f64, f64)>| {
+            let number = |(ours, half)| WholeNumber { ours: vec![ours], half: vec![half], ..WholeNumber::default() };
+            figure(vec![MetricResult { whole: whole.map(number), ..metric("near", Some(10.0), &[("a", 8.0)]) }])
+        };
+        let bars = |result: FigureResult| published_charts(&[result], &[]).remove(0);
+        let with = bars(of(Some((9.0, 0.5))));
+        let values = with.spec["data"]["values"].as_array().unwrap();
+        let whole = values.iter().find(|value| value["whose"] == WHOLE.0).unwrap();
+        assert_eq!((&whole["high"], &whole["from"], &whole["to"]), (&json!(9.0), &json!(8.5), &json!(9.5)));
+        assert!(with.caption.contains("whole programs in orange") && with.caption.contains("of what was sampled"));
+        let heads: Vec<&str> = with.table.columns.iter().map(|(head, _)| head.as_str()).collect();
+        assert_eq!(heads, ["number", "published", "ours", "whole programs", "± of whole", "difference", "said in"]);
+        assert_eq!(with.table.rows[0].len(), heads.len());
+        let without = bars(of(None));
+        assert!(!without.caption.contains("whole") && without.table.columns.len() == 5);
+        assert!(!without.spec.to_string().contains(WHOLE.0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
+use crate::phases::PhasePlan;
 use crate::result::{RunResult, Schema, Status, join_schemas};
 use crate::spec::{Sampling, Spec};
 use crate::stream::SharedStream;
@@ -17,6 +18,10 @@ use std::time::{Duration, Instant};
 /// Records that a machine runs in one slice of a sim-host thread: enough to amortise refilling the sim host's
 /// caches, and few enough to bound the number of batches between the fastest and the slowest machine.
 const SLICE_RECORDS: usize = 1 << 17;
+
+/// Why a program that is read once has no phases.
+pub const READ_ONCE: &str = "`run.sampling` is \"phases\", for which a program is read twice, and a live capture or a \
+                             pipe can be read once only: save it as a file (`ambulator capture`), or use \"windows\"";
 
 /// One design on one machine.
 pub struct Job {
@@ -80,6 +85,8 @@ pub struct Outcome {
 /// A job that waits or runs.
 struct QueuedJob {
     job: usize,
+    /// Of its phases, until its machine has it.
+    plan: Option<PhasePlan>,
     machine: Option<Machine>,
     slices: u64,
     busy: Duration,
@@ -101,18 +108,32 @@ struct RunQueue {
 /// Runs all jobs on one decoding of the programs.
 ///
 /// # Errors
-/// An invalid spec. A failure while a job runs is that job's result, and the others continue.
+/// An invalid spec, or one that needs a plan of phases ([`compare_planned`]). A failure while a job runs is
+/// that job's result, and the others continue.
 pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
+    let plans = comparison.jobs.iter().map(|_| None).collect();
+    compare_planned(comparison, plans)
+}
+
+/// [`compare`] with a plan for each job whose spec has `run.sampling = "phases"`; it is of the same programs.
+///
+/// # Errors
+/// As [`compare`], and a plan that is missing.
+pub fn compare_planned(comparison: Comparison, mut plans: Vec<Option<PhasePlan>>) -> Result<Outcome, SimError> {
     let Comparison { jobs, programs, threads, stop, progress } = comparison;
+    plans.resize(jobs.len(), None);
     if jobs.is_empty() {
         return Err(SimError::Spec(vec!["nothing to compare: name at least one design".into()]));
     }
-    for job in &jobs {
+    for (job, plan) in jobs.iter().zip(&plans) {
         let problems = job.spec.validate();
         if !problems.is_empty() {
             return Err(SimError::Spec(
                 problems.into_iter().map(|p| format!("design `{}`: {p}", job.design)).collect(),
             ));
+        }
+        if job.spec.run.sampling == Sampling::Phases && plan.is_none() {
+            return Err(SimError::Spec(vec![format!("design `{}`: {READ_ONCE}", job.design)]));
         }
         let cores = job.spec.machine.cores as usize;
         let fits =
@@ -127,8 +148,9 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
         }
     }
     let streams: Vec<_> = programs.into_iter().map(|source| SharedStream::new(source, jobs.len())).collect();
-    let queued = (0..jobs.len()).rev().map(|job| QueuedJob {
+    let queued = (0..jobs.len()).rev().zip(plans.into_iter().rev()).map(|(job, plan)| QueuedJob {
         job,
+        plan,
         machine: None,
         slices: 0,
         busy: Duration::ZERO,
@@ -335,6 +357,9 @@ fn advance(
                     Some(sentence) => return Some(Err(Stop::Failed(sentence))),
                     None => {
                         let machine = queued.machine.insert(machine);
+                        if let Some(plan) = queued.plan.take() {
+                            machine.follow(&job.spec.run, plan);
+                        }
                         if let Some(part) = progress.timeline(queued.job) {
                             machine.record_timeline(part, &job.design);
                         }

@@ -23,7 +23,7 @@ pub(crate) fn data_access(record: &Record) -> AccessKind {
 
 /// The last byte that a load or a store accesses.
 #[inline(always)]
-fn last_byte(record: &Record) -> VirtAddr {
+pub(crate) fn last_byte(record: &Record) -> VirtAddr {
     record.va.offset(u64::from(record.size.max(1)) - 1)
 }
 
@@ -65,9 +65,6 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
         let timing = self.hw.timing();
-        if !timing && self.hw.skipping() {
-            return self.skip(number, record);
-        }
         if record.kind == RecordKind::Fetch {
             // The gap's instructions precede the fetch.
             let window = &mut self.hw.cores[number].window;
@@ -107,29 +104,8 @@ impl Machine {
         Ok(record.instructions())
     }
 
-    /// A record of the part of a sampled region that is skipped: pages are mapped, and nothing else happens.
-    #[inline(never)]
-    fn skip(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
-        let (at, access) = match record.kind {
-            RecordKind::Load | RecordKind::Store => (record.va, data_access(record)),
-            RecordKind::Fetch => (record.va, AccessKind::Fetch),
-            _ => (record.pc, AccessKind::Fetch),
-        };
-        let faults = !self.is_mapped(number, at, access)
-            || (record.is_data() && splits(record) && !self.is_mapped(number, last_byte(record), access));
-        if !faults {
-            return Ok(record.instructions());
-        }
-        if access != AccessKind::Fetch {
-            self.execute_untimed(number, record)?;
-        } else {
-            self.fetch(number, at)?;
-        }
-        Ok(record.instructions())
-    }
-
     /// Fetches an instruction line into the front end.
-    fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
+    pub(crate) fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
         self.hw.cores[number].counters.fetches += 1;
         let now = if self.hw.timing() {
             if !self.is_mapped(number, pc, AccessKind::Fetch) {
@@ -224,7 +200,7 @@ impl Machine {
 
     /// Whether an access needs no page fault.
     #[inline(always)]
-    fn is_mapped(&mut self, number: usize, va: VirtAddr, access: AccessKind) -> bool {
+    pub(crate) fn is_mapped(&mut self, number: usize, va: VirtAddr, access: AccessKind) -> bool {
         self.checker.is_mapped(&self.os, self.hw.cores[number].process, va, access)
     }
 
@@ -365,7 +341,7 @@ impl Machine {
 
     /// A load or a store in functional mode.
     #[inline(always)]
-    fn execute_untimed(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
+    pub(crate) fn execute_untimed(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
         let issued = self.hw.begin_untimed(number);
         let core = &mut self.hw.cores[number];
         core.window.count(record);

@@ -10,6 +10,7 @@ mod core;
 mod counter_index;
 mod energy;
 mod error;
+mod estimate;
 mod execute;
 mod explain_walk;
 mod fuzz;
@@ -25,6 +26,7 @@ mod oracle;
 mod oracle_tests;
 mod os_events;
 mod path;
+pub mod phases;
 mod profile;
 mod report;
 mod result;
@@ -33,6 +35,7 @@ mod sampling;
 mod sampling_tests;
 mod scheduler;
 mod series;
+mod skip;
 pub mod spec;
 mod statistics;
 mod stream;
@@ -48,15 +51,15 @@ mod windows;
 
 pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use colours::colour_warnings;
-pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
+pub use compare::{Comparison, Job, Outcome, Progress, READ_ONCE, Silent, compare, compare_planned, set_speedups};
 pub use error::{SimError, Stop};
 pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use profile::{Misses, Profile, ProfiledCode, ProfiledMapping};
 pub use result::{
-    CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Sampled, Schema, Status,
-    join_schemas,
+    CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, MeasuredInterval, RunResult, Sampled,
+    Schema, Status, join_schemas,
 };
 pub use scheduler::{check_mix, open_mix};
 pub use series::Series;

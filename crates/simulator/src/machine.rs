@@ -124,10 +124,7 @@ impl Machine {
     fn change_phase(&mut self) -> Result<(), Stop> {
         if self.scheduler.begin_warmup(&self.hw.cores) {
             self.carry_out_everywhere()?;
-            if self.sampler.is_some() {
-                self.hw.set_skipping(false);
-                self.set_timed(true)?;
-            }
+            self.begin_sampled_region()?;
             let faults: u64 = self.hw.cores.iter().map(|core| core.counters.page_faults).sum();
             self.statistics.add_setup_faults(faults + self.os.kernel().faults_served());
             self.os.end_set_up();
@@ -245,6 +242,9 @@ impl Machine {
         until: u64,
     ) -> Result<usize, Stop> {
         self.os.require_alive(self.hw.cores[number].process)?;
+        if self.hw.skipping() && !self.hw.timing() {
+            return self.skip_records(number, records, from..to, until);
+        }
         let stop_at = self.hw.cores[number].stop_at;
         let has_common_case = self.hw.has_common_case();
         let mut i = from;
@@ -267,10 +267,7 @@ impl Machine {
             core.executed += executed;
             core.counters.instructions += executed;
             if core.executed >= stop_at {
-                if core.executed >= core.budget_end {
-                    self.carry_out_all(number)?;
-                    self.scheduler.finish(number, &mut self.hw.cores);
-                }
+                self.finish_at_budget(number)?;
                 return Ok(i + 1 - from);
             }
             if self.scheduler.check_is_due() {
@@ -279,10 +276,7 @@ impl Machine {
                     self.statistics.sample(&self.hw);
                     self.statistics.take_point(&self.hw, &self.os);
                 }
-                if self.os.kernel().daemons_are_due(self.hw.kernel_time(number)) {
-                    self.carry_out_everywhere()?;
-                    self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
-                }
+                self.run_due_daemons(number)?;
                 if self.scheduler.is_warm(&self.hw.cores[number], self.hw.timing()) {
                     return Ok(i + 1 - from);
                 }
@@ -293,5 +287,23 @@ impl Machine {
             i += 1;
         }
         Ok(to - from)
+    }
+    /// A core that has run its instructions has finished.
+    pub(crate) fn finish_at_budget(&mut self, number: usize) -> Result<(), Stop> {
+        if self.hw.cores[number].executed >= self.hw.cores[number].budget_end {
+            self.carry_out_all(number)?;
+            self.scheduler.finish(number, &mut self.hw.cores);
+        }
+        Ok(())
+    }
+
+    /// Runs the kernel's daemons whose time has come on a core.
+    #[inline(always)]
+    pub(crate) fn run_due_daemons(&mut self, number: usize) -> Result<(), Stop> {
+        if self.os.kernel().daemons_are_due(self.hw.kernel_time(number)) {
+            self.carry_out_everywhere()?;
+            self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
+        }
+        Ok(())
     }
 }

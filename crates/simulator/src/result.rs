@@ -124,6 +124,40 @@ pub struct Sampled {
     /// Half of the width of the 95% interval: of `ipc`, of `measures.NAME`, and of counters by their names.
     /// Empty if there are too few windows for one.
     pub half: BTreeMap<String, f64>,
+    /// The intervals that were measured, where phases were told apart: counters, cycles and instructions are
+    /// then estimates for the whole region, in which each counts as often as its weight says. Empty for
+    /// windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<MeasuredInterval>,
+}
+
+/// An interval of a region that was sampled by its phases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredInterval {
+    /// Its number among those of the region.
+    pub interval: u64,
+    /// The number of its phase.
+    pub phase: u64,
+    /// Intervals of the phase that it stands for, itself among them: those of a phase add up to its size.
+    pub weight: u64,
+    /// Instructions that it measured, all cores together.
+    pub instructions: u64,
+    /// Cycles of the core that took longest.
+    pub cycles: u64,
+}
+
+impl Sampled {
+    /// By phase: its intervals, and those of them that were measured. Empty for windows.
+    pub fn phases(&self) -> Vec<(u64, u64)> {
+        let count = self.intervals.iter().map(|of| of.phase as usize + 1).max().unwrap_or(0);
+        let mut phases = vec![(0, 0); count];
+        for of in &self.intervals {
+            let (intervals, measured) = &mut phases[of.phase as usize];
+            *intervals += of.weight;
+            *measured += 1;
+        }
+        phases
+    }
 }
 
 /// The result of one program on one machine with one design.
@@ -159,7 +193,8 @@ pub struct RunResult {
     /// The counters over time, with `run.interval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
-    /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows.
+    /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows, or
+    /// with phases, estimates for the region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
     /// Who causes page walks and page faults, with `run.profile`.

@@ -1,102 +1,153 @@
-//! Sampling: windows of the measured region are measured with time, and between them time is not simulated
-//! (SMARTS, Wunderlich et al., ISCA 2003).
+//! Sampling: parts of the measured region are measured with time, and between them time is not simulated.
 //!
-//! A period has four parts, of which the first is the window: it is measured. Then comes what is skipped (pages
-//! are mapped, and nothing else happens), what warms the machine without time, and what warms it with time.
-//! Lengths are in instructions of each core; with several cores a part ends when all cores together have run
-//! it, so that no core waits for another one.
+//! Windows come one each period (SMARTS, Wunderlich et al., ISCA 2003), intervals where a plan has them
+//! ([`crate::phases`]). Before each the machine is warmed up, first without time and then with it; what comes
+//! before that may be skipped: pages are mapped, and nothing else happens. Lengths are in instructions of
+//! each core; with several cores a part ends when all cores together have run it, so that no core waits for
+//! another one.
 
+use crate::core::CorePhase;
 use crate::error::Stop;
+use crate::estimate::{Counts, Sample, Samples};
 use crate::hardware::Hardware;
 use crate::machine::Machine;
 use crate::measured::Measured;
+use crate::phases::PhasePlan;
 use crate::report::report_counters;
-use crate::result::{Gathered, MEASURES, Sampled};
+use crate::result::{Gathered, MeasuredInterval, Sampled};
 use crate::spec::{RunSpec, Sampling, Spec};
 use crate::windows::Windows;
-use ambulator_base::student_t;
 use std::collections::BTreeMap;
 
-/// Windows are dealt out to this many groups, and numbers computed without one group at a time.
-const GROUPS: usize = 30;
-/// Fewer groups say nothing about the spread.
-const LEAST_GROUPS: usize = 8;
 /// A core looks whether its part has ended after as many instructions at least.
 const LEAST_STEP: u64 = 64;
 
-/// A part of a period.
+/// What happens in a part of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
+    /// It is measured.
     Window,
     Skip,
     Warm,
     Time,
 }
 
-/// Sums of counters by name.
-type Counts = BTreeMap<String, u64>;
-
-/// What a group of windows has measured.
-#[derive(Clone, Debug, Default)]
-struct Group {
-    measured: Measured,
-    counts: Counts,
+/// The parts of a region, one after another.
+#[derive(Clone, Debug)]
+enum Schedule {
+    /// Those of a period with their lengths in instructions of a core, again and again.
+    Periods([(Part, u64); 4]),
+    /// Those of a plan with their ends, in instructions of each core since the warm-up; then all is skipped.
+    Planned(PhasePlan, Vec<(Part, u64)>),
 }
 
-/// The schedule of a sampled region, and what its windows have measured.
+impl Schedule {
+    fn periods(run: &RunSpec) -> Schedule {
+        let rest = run.sample_period - run.sample_window - run.sample_timing;
+        let warm = if run.sample_warming == 0 { rest } else { run.sample_warming };
+        Schedule::Periods([
+            (Part::Window, run.sample_window),
+            (Part::Skip, rest - warm),
+            (Part::Warm, warm),
+            (Part::Time, run.sample_timing),
+        ])
+    }
+
+    fn planned(run: &RunSpec, plan: PhasePlan) -> Schedule {
+        let mut parts: Vec<(Part, u64)> = Vec::new();
+        let mut now = 0;
+        for choice in &plan.chosen {
+            let (begin, end) = (plan.begin(choice.interval), plan.begin(choice.interval + 1));
+            let timed = begin.saturating_sub(run.sample_timing);
+            let warm = if run.sample_warming == 0 { 0 } else { timed.saturating_sub(run.sample_warming) };
+            for (part, until) in [(Part::Skip, warm), (Part::Warm, timed), (Part::Time, begin), (Part::Window, end)] {
+                if until > now {
+                    parts.push((part, until));
+                    now = until;
+                }
+            }
+        }
+        Schedule::Planned(plan, parts)
+    }
+
+    /// The part of that number, and where it ends if it begins `now`, both in instructions of all cores. The
+    /// region of interest began at `region`, and `running` cores have not finished.
+    fn part(&self, number: usize, now: u64, region: u64, running: u64) -> (Part, u64) {
+        match self {
+            Schedule::Periods(lengths) => {
+                let (part, length) = lengths[number % lengths.len()];
+                (part, now + length * running)
+            }
+            Schedule::Planned(plan, parts) => match parts.get(number) {
+                Some((part, end)) => (*part, region + plan.total(*end)),
+                None => (Part::Skip, u64::MAX),
+            },
+        }
+    }
+
+    fn samples(&self) -> Samples {
+        match self {
+            Schedule::Periods(_) => Samples::of_windows(),
+            Schedule::Planned(plan, _) => Samples::of_phases(&plan.sizes),
+        }
+    }
+}
+
+/// The schedule of a sampled region, and what has been measured of it.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// Lengths of the parts, in instructions of a core.
-    lengths: [(Part, u64); 4],
-    part: usize,
-    /// Instructions of all cores since the machine's start, at which the region began and the part ends.
-    begin: u64,
+    schedule: Schedule,
+    /// The current part: its number, what it is, where it began and ends, in instructions of all cores since
+    /// the machine's start.
+    number: usize,
+    part: Part,
+    part_began: u64,
     end: u64,
+    /// Where the region of interest began, and its measured part; `u64::MAX` before it does.
+    region: u64,
+    begin: u64,
     /// Instructions with time.
     timed: u64,
-    part_began: u64,
-    groups: Vec<Group>,
-    sum: Group,
-    windows: u64,
+    /// Windows, or intervals, that have come to their end.
+    ended: usize,
+    samples: Samples,
+    /// By interval of a plan, what it has measured.
+    intervals: Vec<MeasuredInterval>,
     points: Windows,
     /// Counters at the window's begin that were not set to zero: they count from the machine's start.
     before: Counts,
 }
 
 impl Sampler {
-    /// For a run; `None` if it is not sampled.
+    /// For a run whose windows come one each period; `None` for others.
     pub fn new(run: &RunSpec) -> Option<Sampler> {
-        if run.sampling == Sampling::None {
-            return None;
-        }
-        let rest = run.sample_period - run.sample_window - run.sample_timing;
-        let warm = if run.sample_warming == 0 { rest } else { run.sample_warming };
-        let lengths = [
-            (Part::Window, run.sample_window),
-            (Part::Skip, rest - warm),
-            (Part::Warm, warm),
-            (Part::Time, run.sample_timing),
-        ];
-        Some(Sampler::of(lengths))
+        (run.sampling == Sampling::Windows).then(|| Sampler::of(Schedule::periods(run), 0))
     }
 
-    fn of(lengths: [(Part, u64); 4]) -> Sampler {
+    /// For a run that measures the intervals of a plan.
+    pub fn planned(run: &RunSpec, plan: PhasePlan) -> Sampler {
+        Sampler::of(Schedule::planned(run, plan), 0)
+    }
+
+    fn of(schedule: Schedule, region: u64) -> Sampler {
         Sampler {
-            lengths,
-            part: 0,
-            begin: u64::MAX,
-            end: 0,
-            timed: 0,
+            number: 0,
+            part: Part::Window,
             part_began: 0,
-            groups: Vec::new(),
-            sum: Group::default(),
-            windows: 0,
+            end: 0,
+            region,
+            begin: u64::MAX,
+            timed: 0,
+            ended: 0,
+            samples: schedule.samples(),
+            intervals: Vec::new(),
             points: Windows::default(),
             before: Counts::new(),
+            schedule,
         }
     }
 
-    /// Whether the region has begun.
+    /// Whether the measured region has begun.
     fn runs(&self) -> bool {
         self.begin != u64::MAX
     }
@@ -106,12 +157,12 @@ impl Sampler {
         executed(hw).saturating_sub(self.begin)
     }
 
-    /// What the windows have measured.
+    /// What has been measured, each window as often as it counts.
     pub fn measured(&self) -> &Measured {
-        &self.sum.measured
+        &self.samples.sum().measured
     }
 
-    /// Points of the windows: instructions and cycles so far.
+    /// Points of the region as it was measured: instructions and cycles so far.
     pub fn points(&self) -> Vec<(u64, u64)> {
         let Measured { totals, cycles, .. } = self.measured();
         self.points.until(totals.run.instructions, *cycles)
@@ -123,77 +174,48 @@ impl Sampler {
             let absolute =
                 all.meanings.get(name).is_some_and(|meaning| meaning.gauge) || self.before.contains_key(name);
             if !absolute {
-                *value = self.sum.counts.get(name).copied().unwrap_or(0);
+                *value = self.samples.sum().counts.get(name).copied().unwrap_or(0);
             }
         }
     }
 
-    /// A window has ended.
+    /// A window, or the next interval of the plan, has ended.
     pub(crate) fn add_window(&mut self, measured: Measured, counts: Counts) {
-        let group = self.windows as usize % GROUPS;
-        if self.groups.len() <= group {
-            self.groups.push(Group::default());
-        }
-        self.windows += 1;
-        for to in [&mut self.groups[group], &mut self.sum] {
-            to.measured.add(&measured);
-            for (name, value) in &counts {
-                match to.counts.get_mut(name) {
-                    Some(sum) => *sum += value,
-                    None => _ = to.counts.insert(name.clone(), *value),
-                }
+        let (stratum, weight) = match &self.schedule {
+            Schedule::Periods(_) => (0, 1),
+            Schedule::Planned(plan, _) => {
+                let choice = plan.chosen[self.ended];
+                self.intervals.push(MeasuredInterval {
+                    interval: choice.interval,
+                    phase: choice.phase as u64,
+                    weight: choice.weight,
+                    instructions: measured.totals.run.instructions,
+                    cycles: measured.cycles,
+                });
+                (choice.phase, choice.weight)
             }
-        }
+        };
+        self.samples.add(&Sample { measured, counts }, stratum, weight);
         if self.points.is_due() {
-            let Measured { totals, cycles, .. } = &self.sum.measured;
+            let Measured { totals, cycles, .. } = &self.samples.sum().measured;
             self.points.take(totals.run.instructions, *cycles);
         }
     }
 
-    /// How the region was sampled, with half of the 95% interval of every number: the jackknife over groups of
-    /// windows (Efron and Stein, Annals of Statistics 1981), which are ratios of sums.
+    /// How the region was sampled, with half of the 95% interval of every number.
     pub fn result(&self, hw: &Hardware, spec: &Spec) -> Sampled {
-        Sampled { windows: self.windows, covered: self.covered(hw), timed: self.timed, half: self.halves(spec) }
+        Sampled {
+            windows: self.samples.count(),
+            covered: self.covered(hw),
+            timed: self.timed,
+            half: self.halves(spec),
+            intervals: self.intervals.clone(),
+        }
     }
 
     pub(crate) fn halves(&self, spec: &Spec) -> BTreeMap<String, f64> {
-        if self.groups.len() < LEAST_GROUPS {
-            return BTreeMap::new();
-        }
-        let instructions = |measured: &Measured| measured.totals.run.instructions.max(1) as f64;
-        let whole = instructions(&self.sum.measured);
-        let numbers = |left_out: usize| {
-            let mut rest = Measured::default();
-            let others = self.groups.iter().enumerate().filter(|(at, _)| *at != left_out);
-            others.for_each(|(_, group)| rest.add(&group.measured));
-            // A sum is what its rate makes of the windows' instructions.
-            let scale = whole / instructions(&rest);
-            let mut all = BTreeMap::from([("ipc".to_owned(), rest.ipc())]);
-            for (name, value) in rest.measures(spec, true) {
-                all.insert(format!("measures.{name}"), if is_sum(name) { value * scale } else { value });
-            }
-            let group = &self.groups[left_out];
-            for (name, sum) in &self.sum.counts {
-                let left = sum - group.counts.get(name).copied().unwrap_or(0);
-                all.insert(name.clone(), left as f64 * scale);
-            }
-            all
-        };
-        let n = self.groups.len() as f64;
-        let replicates: Vec<BTreeMap<String, f64>> = (0..self.groups.len()).map(numbers).collect();
-        let half = |name: &String| {
-            let values = || replicates.iter().map(|of| of.get(name).copied().unwrap_or(0.0));
-            let mean = values().sum::<f64>() / n;
-            let squares: f64 = values().map(|value| (value - mean).powi(2)).sum();
-            student_t(n - 1.0) * ((n - 1.0) / n * squares).sqrt()
-        };
-        replicates[0].keys().map(|name| (name.clone(), half(name))).collect()
+        self.samples.halves(spec)
     }
-}
-
-/// Whether a measure of [`Measured::measures`] is a sum over the region, and no ratio.
-fn is_sum(name: &str) -> bool {
-    MEASURES.iter().any(|of| of.name == name && ["events", "nJ"].contains(&of.unit))
 }
 
 /// Instructions of all cores since the machine's start.
@@ -201,13 +223,35 @@ fn executed(hw: &Hardware) -> u64 {
     hw.cores.iter().map(|core| core.executed).sum()
 }
 
+/// Cores that have not finished; at least one.
+fn running(hw: &Hardware) -> u64 {
+    (hw.cores.iter().filter(|core| core.phase != CorePhase::Finished).count() as u64).max(1)
+}
+
 impl Machine {
-    /// The measured region begins: so does its first window.
+    /// Measures the intervals of a plan, which is of the same programs; call it before anything runs.
+    pub(crate) fn follow(&mut self, run: &RunSpec, plan: PhasePlan) {
+        self.sampler = Some(Sampler::planned(run, plan));
+    }
+
+    /// The region of interest begins, with the warm-up if there is one.
+    pub(crate) fn begin_sampled_region(&mut self) -> Result<(), Stop> {
+        let region = executed(&self.hw);
+        let Some(sampler) = &mut self.sampler else { return Ok(()) };
+        sampler.region = region;
+        self.hw.set_skipping(false);
+        self.set_timed(true)
+    }
+
+    /// The measured region begins: so does its first part.
     pub(crate) fn begin_sampling(&mut self) -> Result<(), Stop> {
+        let begin = executed(&self.hw);
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         // It may begin again: a mark in the stream can say that what came before was set-up.
-        *sampler = Sampler { begin: executed(&self.hw), ..Sampler::of(sampler.lengths) };
-        self.begin_part()
+        *sampler = Sampler { begin, ..Sampler::of(sampler.schedule.clone(), sampler.region) };
+        self.begin_part()?;
+        self.set_stops();
+        Ok(())
     }
 
     /// Goes on to the next parts if all cores together have come to their ends.
@@ -217,11 +261,11 @@ impl Machine {
         while self.sampler.as_ref().is_some_and(|sampler| sampler.runs() && now >= sampler.end) {
             self.end_part(now)?;
             if let Some(sampler) = &mut self.sampler {
-                sampler.part = (sampler.part + 1) % sampler.lengths.len();
+                sampler.number += 1;
             }
             self.begin_part()?;
         }
-        self.set_stops(now);
+        self.set_stops();
         Ok(())
     }
 
@@ -229,16 +273,15 @@ impl Machine {
     pub(crate) fn end_sampling(&mut self) -> Result<(), Stop> {
         let now = executed(&self.hw);
         let Some(sampler) = &self.sampler else { return Ok(()) };
-        let (part, _) = sampler.lengths[sampler.part];
         let counts = sampler.runs()
-            && (part != Part::Window || 2 * (now - sampler.part_began) >= sampler.end - sampler.part_began);
+            && (sampler.part != Part::Window || 2 * (now - sampler.part_began) >= sampler.end - sampler.part_began);
         if counts { self.end_part(now) } else { Ok(()) }
     }
 
     fn end_part(&mut self, now: u64) -> Result<(), Stop> {
         self.carry_out_everywhere()?;
         let Some(sampler) = &self.sampler else { return Ok(()) };
-        let (part, _) = sampler.lengths[sampler.part];
+        let part = sampler.part;
         let (measured, counts) = if part == Part::Window {
             self.statistics.sample_now(&self.hw);
             (Some(self.measured_now()), self.counts())
@@ -255,17 +298,16 @@ impl Machine {
             let counts = counts.into_iter().filter_map(since).collect();
             sampler.add_window(measured, counts);
         }
+        sampler.ended += usize::from(part == Part::Window);
         Ok(())
     }
 
     fn begin_part(&mut self) -> Result<(), Stop> {
-        let running = self.hw.cores.iter().filter(|core| core.phase != crate::core::CorePhase::Finished).count() as u64;
-        let now = executed(&self.hw);
+        let (now, running) = (executed(&self.hw), running(&self.hw));
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        let (part, length) = sampler.lengths[sampler.part];
-        sampler.part_began = now;
-        sampler.end = now + length * running.max(1);
-        if length > 0 || part == Part::Window {
+        let (part, end) = sampler.schedule.part(sampler.number, now, sampler.region, running);
+        (sampler.part, sampler.part_began, sampler.end) = (part, now, end);
+        if end > now || part == Part::Window {
             self.hw.set_skipping(part == Part::Skip);
             self.set_timed(matches!(part, Part::Window | Part::Time))?;
         }
@@ -278,7 +320,6 @@ impl Machine {
                 sampler.before = before.into_iter().filter(|(_, value)| *value > 0).collect();
             }
         }
-        self.set_stops(now);
         Ok(())
     }
 
@@ -291,12 +332,11 @@ impl Machine {
     }
 
     /// Each core looks whether the part has ended when it has run its share of what is left.
-    fn set_stops(&mut self, now: u64) {
+    fn set_stops(&mut self) {
+        let (now, running) = (executed(&self.hw), running(&self.hw));
         let Some(sampler) = &self.sampler else { return };
-        let cores = &mut self.hw.cores;
-        let running = cores.iter().filter(|core| core.phase != crate::core::CorePhase::Finished).count() as u64;
-        let share = sampler.end.saturating_sub(now).div_ceil(running.max(1)).max(LEAST_STEP);
-        for core in cores {
+        let share = sampler.end.saturating_sub(now).div_ceil(running).max(LEAST_STEP);
+        for core in &mut self.hw.cores {
             core.stop_at = core.budget_end.min(core.executed.saturating_add(share));
         }
     }

@@ -1,5 +1,6 @@
 //! The intervals of sampled regions.
 
+use crate::estimate::{Sample, Samples};
 use crate::measured::{Measured, OfCore};
 use crate::sampling::Sampler;
 use crate::spec::{RunSpec, Sampling, Spec};
@@ -59,4 +60,64 @@ fn the_interval_of_a_ratio_is_that_of_the_textbook() {
         let half = half[name];
         assert!(half > 0.0 && (half / expected - 1.0).abs() < 0.03, "{name}: {half} and {expected}");
     }
+}
+
+#[test]
+fn strata_have_the_estimate_and_the_interval_of_the_textbook() {
+    // Two phases that differ much, and little within: of 200 intervals 12 are measured, of 60 another 9.
+    let mut random = Random::new(5);
+    let sizes = [200u64, 60];
+    let mut samples = Samples::of_phases(&sizes);
+    let mut measured: [Vec<(f64, f64)>; 2] = Default::default();
+    for (phase, count, cycles) in [(0, 12, 1500), (1, 9, 9000)] {
+        for number in 0..count {
+            let own = (1000 + random.below(20), cycles + random.below(900), 3 + random.below(10));
+            let (sample, counts) = window(own.0, own.1, own.2);
+            // Each stands for its stretch: whole numbers that add up to the size.
+            let (from, to) = (number * sizes[phase] / count, (number + 1) * sizes[phase] / count);
+            samples.add(&Sample { measured: sample, counts }, phase, to - from);
+            measured[phase].push((own.0 as f64, own.1 as f64));
+        }
+    }
+    let sum = &samples.sum().measured;
+    let mean = |of: &[(f64, f64)], value: fn(&(f64, f64)) -> f64| of.iter().map(value).sum::<f64>() / of.len() as f64;
+    let total = |value: fn(&(f64, f64)) -> f64| -> f64 {
+        measured.iter().zip(sizes).map(|(of, size)| size as f64 * mean(of, value)).sum()
+    };
+    let (instructions, cycles) = (total(|of| of.0), total(|of| of.1));
+    assert!((sum.totals.run.instructions as f64 / instructions - 1.0).abs() < 0.002);
+    assert!((sum.cycles as f64 / cycles - 1.0).abs() < 0.01, "{} and {cycles}", sum.cycles);
+    // The combined ratio estimator (Cochran, Sec. 6.11), with the share of each phase that was measured.
+    let cpi = cycles / instructions;
+    let variance = |of: &[(f64, f64)], size: f64| {
+        let n = of.len() as f64;
+        let off: Vec<f64> = of.iter().map(|(x, y)| y - cpi * x).collect();
+        let mean = off.iter().sum::<f64>() / n;
+        let squares: f64 = off.iter().map(|value| (value - mean).powi(2)).sum();
+        size * size * (1.0 - n / size) / n * squares / (n - 1.0)
+    };
+    let all: f64 = measured.iter().zip(sizes).map(|(of, size)| variance(of, size as f64)).sum();
+    let textbook = student_t(19.0) * all.sqrt() / instructions;
+    let half = samples.halves(&Spec::default());
+    let ipc = half["ipc"] / sum.ipc().powi(2);
+    assert!((ipc / textbook - 1.0).abs() < 0.06, "{ipc} and {textbook}");
+    // The same samples without strata have an interval that is many times as wide.
+    let mut one = Samples::of_windows();
+    for (x, y) in measured.iter().flatten() {
+        let (sample, counts) = window(*x as u64, *y as u64, 1);
+        one.add(&Sample { measured: sample, counts }, 0, 1);
+    }
+    assert!(one.halves(&Spec::default())["ipc"] / one.sum().measured.ipc().powi(2) > 5.0 * ipc);
+}
+
+#[test]
+fn what_was_measured_whole_has_no_interval_left() {
+    let mut samples = Samples::of_phases(&[9, 1]);
+    for number in 0..10 {
+        let (measured, counts) = window(1000, 2000 + 100 * number, number);
+        samples.add(&Sample { measured, counts }, usize::from(number == 9), 1);
+    }
+    let half = samples.halves(&Spec::default());
+    assert!(half["ipc"] == 0.0 && half["mmu.l2_tlb_misses"] == 0.0, "{half:?}");
+    assert_eq!(samples.sum().measured.cycles, 24_500);
 }

@@ -2,9 +2,12 @@
 
 mod support;
 
-use ambulator_base::RecordSource;
-use ambulator_simulator::spec::{Spec, SpecRequest, load};
-use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Silent, Status, compare};
+use ambulator_base::{
+    Batch, MapKind, ProgramIdentity, Protection, Random, Record, RecordSource, SourceError, VirtAddr, VmEvent,
+};
+use ambulator_simulator::phases::PhaseProfile;
+use ambulator_simulator::spec::{Sampling, Spec, SpecRequest, load};
+use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Silent, Status, compare, compare_planned};
 use ambulator_workloads::{ProgramRequest, open};
 use std::sync::Arc;
 use support::counter;
@@ -17,22 +20,40 @@ fn spec(design: &str, settings: &[&str]) -> Spec {
 
 fn program(name: &str, seed: u64) -> Box<dyn RecordSource> {
     let footprint = Some(32 << 20);
-    let request = ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() };
+    let mut request = ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() };
+    if name == "sysbench-memory" {
+        request.settings.insert("threads".into(), 2.into());
+    }
     open(&request).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// A design with each of the settings, on one decoding of a program.
 fn runs(design: &str, name: &str, settings: &[&[&str]]) -> Vec<RunResult> {
+    runs_of(design, settings, &|core| program(name, core))
+}
+
+/// [`runs`] of the program that `open` opens for each core, from 1 on.
+fn runs_of(design: &str, settings: &[&[&str]], open: &dyn Fn(u64) -> Box<dyn RecordSource>) -> Vec<RunResult> {
     let job = |settings: &&[&str]| Job { design: design.into(), spec: spec(design, settings) };
     let jobs: Vec<Job> = settings.iter().map(job).collect();
-    let programs = (1..=u64::from(jobs[0].spec.machine.cores)).map(|seed| program(name, seed)).collect();
-    let Outcome { runs, .. } =
-        compare(Comparison { jobs, programs, threads: 0, stop: Arc::default(), progress: Arc::new(Silent) })
-            .unwrap_or_else(|error| panic!("{error}"));
+    let streams = match jobs[0].spec.run.spread_threads {
+        true => 1,
+        false => u64::from(jobs[0].spec.machine.cores),
+    };
+    let programs = || (1..=streams).map(open).collect();
+    let plan = |job: &Job| {
+        let profile = || PhaseProfile::read(&job.spec, programs(), &mut |_| true).unwrap().unwrap();
+        (job.spec.run.sampling == Sampling::Phases).then(|| profile().plan(&job.spec.run))
+    };
+    let plans = jobs.iter().map(plan).collect();
+    let programs = programs();
+    let comparison = Comparison { jobs, programs, threads: 0, stop: Arc::default(), progress: Arc::new(Silent) };
+    let Outcome { runs, .. } = compare_planned(comparison, plans).unwrap_or_else(|error| panic!("{error}"));
     runs
 }
 
 const WINDOWS: &str = "run.sampling=windows";
+const PHASES: &str = "run.sampling=phases";
 
 #[test]
 fn windows_side_by_side_are_the_whole_region() {
@@ -88,6 +109,132 @@ fn sampled_numbers_are_within_their_intervals() {
 }
 
 #[test]
+fn intervals_side_by_side_are_the_whole_region() {
+    // Every interval is chosen, so that each counts once.
+    let length = "run.instructions=400000";
+    let settings: [&[&str]; 2] =
+        [&[length], &[length, PHASES, "run.sample_period=20000", "run.sample_window=20000", "run.sample_timing=0"]];
+    let [whole, phases] = &runs("radix", "gups", &settings)[..] else { panic!() };
+    let sampled = phases.sampled.as_ref().unwrap();
+    assert_eq!((sampled.windows, sampled.intervals.len()), (20, 20));
+    assert!(sampled.intervals.iter().all(|of| of.weight == 1));
+    // The machine sees that it is warm some records late, and the first interval has begun by then.
+    let (own, all) = (phases.simulated_instructions, whole.simulated_instructions);
+    assert!(sampled.timed == own && own <= all && own > all - 8000, "{own} and {all}");
+    for name in ["mmu.walks", "core.loads", "mmu.l2_tlb_misses", "hierarchy.llc.demand_misses"] {
+        let (one, other) = (counter(phases, name) as f64, counter(whole, name) as f64);
+        assert!(one > 1000.0 && (one / other - 1.0).abs() < 0.02, "{name}: {one} and {other}");
+    }
+    assert!((phases.ipc / whole.ipc - 1.0).abs() < 0.01, "{} and {}", phases.ipc, whole.ipc);
+    assert_eq!(sampled.half["ipc"], 0.0, "nothing is left that was not measured");
+}
+
+#[test]
+fn numbers_of_phases_are_estimates_of_the_region_within_their_intervals() {
+    for (design, name, more) in [
+        ("radix", "gups", &["machine.cores=1"][..]),
+        ("lvm", "bfs", &["run.warmup=0"]),
+        ("radix", "gups", &["machine.cores=2"]),
+        ("thp", "sysbench-memory", &["machine.cores=2", "run.spread_threads=true"]),
+    ] {
+        let length = "run.instructions=1200000";
+        let sampling = [PHASES, "run.sample_period=40000", "run.sample_window=6000", "run.sample_timing=6000", length];
+        let settings = [[more, &[length]].concat(), [more, &sampling].concat()];
+        let all = runs(design, name, &settings.each_ref().map(Vec::as_slice));
+        let [whole, sampled] = <[RunResult; 2]>::try_from(all).unwrap();
+        assert_eq!((whole.status, sampled.status), (Status::Done, Status::Done), "{:?}", sampled.outcome);
+        let of = sampled.sampled.as_ref().unwrap();
+        assert!(of.windows >= 28 && of.timed < of.covered * 2 / 5, "{} of {}", of.timed, of.covered);
+        let phases = of.phases();
+        assert_eq!(phases.iter().map(|(intervals, _)| intervals).sum::<u64>(), 200, "{name}: {phases:?}");
+        assert!(phases.iter().all(|(intervals, measured)| *measured >= 2.min(*intervals)), "{phases:?}");
+        // Counters are of the whole region, not of the part that was measured.
+        for (one, other) in [
+            (sampled.simulated_instructions, whole.simulated_instructions),
+            (sampled.simulated_accesses, whole.simulated_accesses),
+        ] {
+            assert!((one as f64 / other as f64 - 1.0).abs() < 0.04, "{design}, {name}: {one} and {other}");
+        }
+        for name in ["ipc", "measures.l2_tlb_mpki", "measures.llc_mpki"] {
+            let value = |run: &RunResult| name.strip_prefix("measures.").map_or(run.ipc, |name| run.measure(name));
+            let (one, other, half) = (value(&sampled), value(&whole), of.half[name]);
+            assert!((one - other).abs() < 1.5 * half + 0.02 * other, "{design}, {name}: {one} ± {half}, and {other}");
+            assert!(half < 0.2 * other.max(5.0), "{design}, {name}: {one} ± {half}");
+        }
+    }
+}
+
+/// A program of two phases in turn, of uneven lengths: it walks over a small array, or jumps over a large
+/// one.
+struct TwoPhases {
+    random: Random,
+    at: u64,
+}
+
+impl TwoPhases {
+    const BASE: u64 = 1 << 32;
+    const LARGE: u64 = 64 << 20;
+}
+
+impl RecordSource for TwoPhases {
+    fn identity(&self) -> ProgramIdentity {
+        ProgramIdentity { name: "two".into(), footprint: TwoPhases::LARGE, ..ProgramIdentity::default() }
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        if self.at == 0 {
+            let (start, len) = (VirtAddr(TwoPhases::BASE), TwoPhases::LARGE);
+            let map = |start, len, protection, kind| VmEvent::Map { start, len, protection, kind };
+            batch.push_event(map(VirtAddr(0x40_1000), 4096, Protection::READ_EXECUTE, MapKind::File));
+            batch.push_event(map(start, len, Protection::READ_WRITE, MapKind::Anonymous));
+            batch.push_event(VmEvent::Touch { start, len, write: true });
+            batch.push_event(VmEvent::RegionBegin);
+        }
+        for _ in 0..10_000 {
+            // 37 of 50 stretches of 12,000 records are near.
+            let near = self.at / 12_000 * 37 % 50 < 37;
+            let offset = if near { self.at * 8 % (16 << 10) } else { self.random.below(TwoPhases::LARGE / 8) * 8 };
+            let va = VirtAddr(TwoPhases::BASE + offset);
+            batch.records.push(Record { pc: VirtAddr(0x40_1000), va, gap: 3, size: 8, ..Record::default() });
+            self.at += 1;
+        }
+        Ok(true)
+    }
+}
+
+#[test]
+fn phases_are_told_apart_and_make_intervals_narrow() {
+    let parts = ["run.instructions=4000000", "run.sample_window=8000", "run.sample_timing=4000", "run.warmup=0"];
+    let sampled = |method| [&parts[..], &["run.sample_period=100000", "run.sample_warming=20000", method]].concat();
+    let settings = [parts[..1].to_vec(), sampled(WINDOWS), sampled(PHASES)];
+    let all = runs_of("radix", &settings.each_ref().map(Vec::as_slice), &|core| {
+        Box::new(TwoPhases { random: Random::new(core), at: 0 })
+    });
+    assert!(all.iter().all(|run| run.status == Status::Done), "{:?}", all[2].outcome);
+    let [whole, windows, phases] = <[RunResult; 3]>::try_from(all).unwrap();
+    let (of_windows, of_phases) = (windows.sampled.unwrap(), phases.sampled.unwrap());
+    assert!(of_phases.windows.abs_diff(of_windows.windows) <= 4, "{} and {}", of_phases.windows, of_windows.windows);
+    let sizes = of_phases.phases();
+    assert!(sizes.len() >= 2, "{sizes:?}");
+    for name in ["ipc", "measures.l2_tlb_mpki"] {
+        let (wide, narrow) = (of_windows.half[name], of_phases.half[name]);
+        assert!(narrow < 0.5 * wide, "{name}: {narrow} and {wide}");
+    }
+    let (one, other) = (phases.measures["l2_tlb_mpki"], whole.measures["l2_tlb_mpki"]);
+    assert!((one - other).abs() < 1.5 * of_phases.half["measures.l2_tlb_mpki"] + 0.02 * other, "{one} and {other}");
+}
+
+#[test]
+fn phases_without_a_second_reading_are_refused() {
+    let jobs = vec![Job { design: "radix".into(), spec: spec("radix", &[PHASES]) }];
+    let programs = vec![program("gups", 1)];
+    let comparison = Comparison { jobs, programs, threads: 1, stop: Arc::default(), progress: Arc::new(Silent) };
+    let error = compare(comparison).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("can be read once only: save it as a file"), "{error}");
+}
+
+#[test]
 fn what_is_skipped_takes_its_faults_and_windows_are_warm() {
     let more = ["run.populate=false", "run.sample_warming=20000"];
     let length = "run.instructions=1500000";
@@ -116,6 +263,8 @@ fn settings_that_contradict_sampling_are_refused() {
     for (settings, says) in [
         (vec![WINDOWS, "run.sample_period=100000"], "it must be at least 150000"),
         (vec![WINDOWS, "run.mode=functional"], "windows are what is measured with time"),
+        (vec![PHASES, "run.mode=functional"], "is \"phases\", and `run.mode` \"functional\""),
+        (vec![PHASES, "run.sample_phases=0"], "sample_phases"),
         (vec![WINDOWS, "run.interval=1000000"], "it must be 0 with `run.sampling`"),
     ] {
         let options = settings.iter().map(|of| (*of).to_owned()).collect();

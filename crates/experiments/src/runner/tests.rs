@@ -155,3 +155,38 @@ fn a_cell_without_a_key_runs_each_time_and_is_not_kept() {
         assert!(lock(runner.store.as_ref().unwrap()).is_empty());
     }
 }
+
+#[test]
+fn a_program_is_read_once_for_the_phases_of_all_its_cells() {
+    use crate::cell::{GivenProgram, ProgramSource};
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&opened);
+    let given = GivenProgram::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let footprint = Some((1 << 20) + 4096);
+        let request = ProgramRequest { name: "gups".into(), footprint, seed: 1, ..ProgramRequest::default() };
+        ambulator_workloads::open(&request).unwrap()
+    });
+    let programs = Arc::new(Programs::identify_sources(None, vec![ProgramSource::Given(given)]).unwrap());
+    opened.store(0, Ordering::SeqCst);
+    let phases = "run.sampling=phases run.instructions=300k run.sample_period=15k run.sample_window=2k \
+                  run.sample_timing=1k";
+    let of = |design: &str, more: &str| cell(design, &format!("{phases} {more}"), &programs);
+    let cells =
+        vec![of("radix", ""), of("thp", ""), of("radix", "run.sample_period=30k"), cell("radix", "", &programs)];
+    let finished = runner(None, Reuse::Nothing).run(cells);
+    let run = |at: usize| finished.cells[at].as_ref().unwrap().run.clone();
+    let intervals =
+        |at: usize| -> Vec<u64> { run(at).sampled.unwrap().intervals.iter().map(|of| of.interval).collect() };
+    assert!((0..4).all(|at| run(at).status == Status::Done), "{:?}", run(0).outcome);
+    assert_eq!(intervals(0), intervals(1), "designs are measured in the same intervals");
+    assert!(intervals(0).len() > intervals(2).len() && run(3).sampled.is_none());
+    let speed_up = crate::SpeedUp::of(&run(0), &run(1)).unwrap();
+    assert_eq!(speed_up.windows, intervals(0).len());
+    // Once for the phases, and once for all four machines.
+    assert_eq!(opened.load(Ordering::SeqCst), 2);
+    // A stop while the program is read leaves cells that did not start.
+    let stopped = Runner { stop: Arc::new(AtomicBool::new(true)), ..runner(None, Reuse::Nothing) };
+    let finished = stopped.run(vec![of("radix", "run.warmup=7k")]);
+    assert!(finished.cells[0].is_none());
+}

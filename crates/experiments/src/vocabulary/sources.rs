@@ -50,7 +50,10 @@ fn of_columns() -> impl Iterator<Item = Term> {
         ..Term::new(TermKind::Column, name.trim_end_matches('.'), *meaning)
     });
     let series = series_columns::FIXED.iter().map(|(name, unit, meaning)| ((*name).to_owned(), *unit, *meaning));
-    let samples = row::OF_SAMPLES.iter().map(|(name, unit, meaning)| ((*name).to_owned(), *unit, *meaning));
+    let samples = row::OF_SAMPLES
+        .iter()
+        .chain(&row::OF_INTERVALS)
+        .map(|(name, unit, meaning)| ((*name).to_owned(), *unit, *meaning));
     let series = series.chain(samples).map(|(name, unit, meaning)| (name, Column::new(unit, meaning)));
     let columns =
         row::columns().into_iter().chain(series).chain(profile_columns::columns()).map(|(name, column)| Term {

@@ -460,6 +460,10 @@ pub enum Sampling {
     None,
     /// Windows, one each `run.sample_period` instructions. Between them, time is not simulated.
     Windows,
+    /// As many intervals of `run.sample_window` instructions as there would be windows, but of each phase of
+    /// the program by its share. Phases are told apart by how pages are reused, in a pass over the program
+    /// before the run. Between the intervals, time is not simulated.
+    Phases,
 }
 
 /// The run.
@@ -491,15 +495,16 @@ pub struct RunSpec {
     /// long.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub interval: u64,
-    /// Which parts of the measured region are measured. Counters are then those of the windows, and every
-    /// number has a 95% interval.
-    #[schemars(extend("x-unit" = "choice", "x-source" = "SMARTS (Wunderlich et al., ISCA 2003), Sec. 3"))]
+    /// Which parts of the measured region are measured. Counters are then those of the windows, or with
+    /// phases, estimates for the region, and every number has a 95% interval.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "windows: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3; phases: SimPoint (Sherwood et al., ASPLOS 2002), with pages instead of basic blocks"))]
     pub sampling: Sampling,
-    /// With `run.sampling`: instructions of each core from the begin of a window to the begin of the next one.
+    /// With `run.sampling`: instructions of each core from the begin of a window to the begin of the next
+    /// one; with phases, for each interval that is measured.
     #[schemars(range(min = 10_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: 100 windows in 1G instructions"))]
     pub sample_period: u64,
-    /// With `run.sampling`: measured instructions of each core in a window. A window ends within some hundred
-    /// instructions after it.
+    /// With `run.sampling`: measured instructions of each core in a window, or the length of an interval. A
+    /// window ends within some hundred instructions after it.
     #[schemars(range(min = 1_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: long beside what is under way at its ends; SMARTS has 1000 without main memory's queues"))]
     pub sample_window: u64,
     /// With `run.sampling`: instructions of each core before a window with time, which are not measured. They
@@ -511,9 +516,13 @@ pub struct RunSpec {
     /// is skipped: pages are mapped, and nothing else happens. 0 skips nothing.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: warming that never ends has no bias (SMARTS Sec. 4.3)"))]
     pub sample_warming: u64,
+    /// With `run.sampling = "phases"`: the most phases that are told apart. There are fewer if the program
+    /// has fewer, or if a phase had less than three measured intervals in the mean.
+    #[schemars(range(min = 1, max = 100), extend("x-unit" = "count", "x-source" = "SimPoint (Sherwood et al., ASPLOS 2002), Sec. 4: 1 to 10"))]
+    pub sample_phases: u32,
     /// Rows of the result's `profile`, which says which mappings of the program and which of its instructions
-    /// cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0 for
-    /// no profile.
+    /// cause page walks and page faults: the mappings and the instructions with the most cycles of both. 0
+    /// for no profile.
     #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "our choice"))]
     pub profile: u32,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
@@ -561,6 +570,7 @@ impl Default for RunSpec {
             sample_window: 100_000,
             sample_timing: 50_000,
             sample_warming: 0,
+            sample_phases: 10,
             profile: 0,
             populate: true,
             advise_huge: false,
@@ -598,9 +608,13 @@ impl RunSpec {
             ));
         }
         if self.mode == RunMode::Functional {
+            let (sampling, what) = match self.sampling {
+                Sampling::Phases => ("\"phases\"", "intervals are measured with time"),
+                _ => ("\"windows\"", "windows are what is measured with time"),
+            };
             wrong.push(Invalid::new(
                 format!("{at}.sampling"),
-                format!("is \"windows\", and `{at}.mode` \"functional\": windows are what is measured with time"),
+                format!("is {sampling}, and `{at}.mode` \"functional\": {what}"),
             ));
         }
         if self.profile > 0 {

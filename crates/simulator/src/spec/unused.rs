@@ -131,6 +131,9 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
         "run" if rest.starts_with("sample_") && spec.run.sampling == Sampling::None => {
             Some("`run.sampling` is \"none\"")
         }
+        "run" if rest == "sample_phases" && spec.run.sampling != Sampling::Phases => {
+            Some("`run.sampling` is not \"phases\"")
+        }
         "run" if rest == "spread_threads" && spec.machine.cores == 1 => Some("`machine.cores` is 1"),
         "l1i" | "l1d" | "l2" | "llc" if rest.starts_with("prefetch_") => {
             let cache = match group {
