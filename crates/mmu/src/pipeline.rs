@@ -128,7 +128,7 @@ pub struct Mmu {
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,
     /// The instruction whose access is translated.
-    pc: VirtAddr,
+    pub(crate) pc: VirtAddr,
     /// Of the latest walk.
     verification: Verification,
     /// Pages that are being copied, with their copies.

@@ -21,8 +21,6 @@ pub(crate) struct TlbPrefetching {
     most_pending: usize,
     /// log2 of the 4 KiB pages of half an address space.
     half: u32,
-    /// The instruction that translates.
-    pub pc: VirtAddr,
     /// Where the loads of prefetch walks were served.
     served: WalkTraffic,
 }
@@ -36,7 +34,6 @@ impl TlbPrefetching {
             pending: Vec::with_capacity(spec.pending as usize),
             most_pending: spec.pending as usize,
             half: va_bits - 13,
-            pc: VirtAddr(0),
             served: WalkTraffic::default(),
         }
     }
@@ -79,13 +76,6 @@ impl Mmu {
     /// Whether a TLB prefetcher is in its socket.
     pub fn has_tlb_prefetcher(&self) -> bool {
         self.prefetching.is_some()
-    }
-
-    /// The instruction whose accesses are translated from now on, for a TLB prefetcher.
-    pub fn set_instruction(&mut self, pc: VirtAddr) {
-        if let Some(unit) = &mut self.prefetching {
-            unit.pc = pc;
-        }
     }
 
     /// The counters of TLB prefetching; `None` without a prefetcher.
@@ -131,7 +121,7 @@ impl Mmu {
     ) {
         let Some(mut unit) = self.prefetching.take() else { return };
         let page = Page::containing(va, tlb_page_size(walk.found.size));
-        let miss = TlbMiss { page: page.start.vpn().0, frames: page.size.frames(), pc: unit.pc, served };
+        let miss = TlbMiss { page: page.start.vpn().0, frames: page.size.frames(), pc: self.pc, served };
         let mut proposals = Proposals::default();
         unit.prefetcher.miss(&miss, &mut proposals);
         unit.queue.counters.proposed += proposals.pages().len() as u64;
