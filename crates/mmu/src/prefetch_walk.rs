@@ -73,11 +73,6 @@ impl TlbPrefetching {
 }
 
 impl Mmu {
-    /// Whether a TLB prefetcher is in its socket.
-    pub fn has_tlb_prefetcher(&self) -> bool {
-        self.prefetching.is_some()
-    }
-
     /// The counters of TLB prefetching; `None` without a prefetcher.
     pub fn prefetch_counters(&self) -> Option<&PrefetchCounters> {
         self.prefetching.as_ref().map(|unit| &unit.queue.counters)

@@ -185,8 +185,7 @@ impl Machine {
         let os = OperatingSystem::new(kernel, hypervisor, settings);
         cores.iter_mut().for_each(|core| os.load_registers(core));
         let hierarchy = hierarchy(spec, cores.len(), path);
-        let mut hw = Hardware::new(cores, hierarchy, path, entry, timing);
-        hw.by_instruction = os.profiler.is_some() || hw.cores.iter().any(|core| core.mmu.has_tlb_prefetcher());
+        let hw = Hardware::new(cores, hierarchy, path, entry, timing);
         Ok(Machine {
             hw,
             os,

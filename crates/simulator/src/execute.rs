@@ -133,17 +133,17 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        if self.hw.by_instruction {
-            return self.translate_for(number, pc, va, access, now);
+        self.hw.cores[number].mmu.set_instruction(pc);
+        if self.os.profiler.is_some() {
+            return self.translate_profiled(number, pc, va, access, now);
         }
         self.translate_as_is(number, va, access, now)
     }
 
-    /// [`Machine::translate`] where the instruction matters: to a TLB prefetcher, or to a profile, which
-    /// charges what it costs to the mapping and to the instruction.
+    /// [`Machine::translate`] with a profile: what it costs is charged to the mapping and to the instruction.
     #[cold]
     #[inline(never)]
-    fn translate_for(
+    fn translate_profiled(
         &mut self,
         number: usize,
         pc: VirtAddr,
@@ -151,10 +151,6 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        self.hw.cores[number].mmu.set_instruction(pc);
-        if self.os.profiler.is_none() {
-            return self.translate_as_is(number, va, access, now);
-        }
         let before = self.hw.cores[number].misses();
         let located = self.translate_as_is(number, va, access, now);
         let core = &self.hw.cores[number];
@@ -190,7 +186,6 @@ impl Machine {
         now: Cycle,
     ) -> Result<(Located, u8), Stop> {
         let core = &mut self.hw.cores[number];
-        core.mmu.set_instruction(pc);
         core.slowest_walk_load = 0;
         let walks = core.mmu.counters.walks;
         let located = self.translate(number, pc, va, access, now)?;

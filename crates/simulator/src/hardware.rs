@@ -35,8 +35,6 @@ pub(crate) struct Hardware {
     /// besides that the simulator around it may want to know.
     pub hosted: Option<Box<ambulator_mmu::Recording>>,
     pub effects: Vec<Effect>,
-    /// Whether translations must be told their instruction.
-    pub by_instruction: bool,
 }
 
 /// Cycles between two accesses in functional mode: more than the loads, walks and refills of one access take
@@ -75,7 +73,6 @@ impl Hardware {
             ahead: 0,
             hosted: None,
             effects: Vec::new(),
-            by_instruction: false,
         }
     }
 
