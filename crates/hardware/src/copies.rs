@@ -4,11 +4,12 @@
 //! It shares banks and buses with all other accesses. It issues its lines as time passes, so that accesses of
 //! cores are served in between.
 
+use ambulator_base::State;
 use crate::dram::Dram;
 use std::collections::VecDeque;
 
 /// Identifies a requested copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, State)]
 pub struct CopyId(u64);
 
 /// Maximum number of lines in flight: the miss buffers of a core that copies.
@@ -16,7 +17,7 @@ const IN_FLIGHT: usize = 16;
 /// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Default, Clone, Copy, Debug, State)]
 struct Copy {
     from: u64,
     to: u64,
@@ -27,7 +28,7 @@ struct Copy {
 }
 
 /// The copy engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Copies {
     queue: VecDeque<Copy>,
     /// When the most recent copies ended.

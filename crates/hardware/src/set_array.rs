@@ -1,13 +1,14 @@
 //! A set-associative array of keys with payloads: the building block of TLBs, page-walk caches and small
 //! tables.
 
+use ambulator_base::State;
 use crate::{Replacement, ReplacementState, sim_host};
 
 /// The key that marks an empty way; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
 
 /// Keys are compared four at a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Default, Clone, Copy, Debug, State)]
 #[repr(align(32))]
 struct Four([u64; 4]);
 
@@ -27,14 +28,17 @@ const GROUPS_PER_BRANCH: usize = 8;
 /// assert_eq!(array.lookup(0, 10).copied(), Some('a'));
 /// assert_eq!(array.insert(0, 30, 'c'), Some((20, 'b'))); // 20 was the least recently used
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct SetArray<T> {
     /// `groups` for each set; places beyond the ways never hold a key.
     keys: Box<[Four]>,
+    #[state(skip)]
     groups: usize,
     /// Empty until the first insertion, whose value also fills the empty places.
     values: Vec<T>,
+    #[state(skip)]
     sets: usize,
+    #[state(skip)]
     ways: usize,
     len: usize,
     state: ReplacementState,

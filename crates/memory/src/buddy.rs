@@ -2,7 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::free_lists::FreeLists;
-use ambulator_base::{Invalid, Pfn, Random, out_of_range};
+use ambulator_base::{State, Invalid, Pfn, Random, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ const IN_WORD: u32 = GROUP_SHIFT;
 /// frame.
 ///
 /// **Invariant.** A free block whose buddy is free is merged with it, up to the largest order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct BuddyAllocator {
     /// Bit `f % 64` of word `f / 64`: frame `f` is free.
     words: Vec<u64>,
@@ -87,12 +87,13 @@ pub struct BuddyAllocator {
     reserved: u64,
     max_block: u32,
     /// The index that [`crate::fragment`] produced, if it ran.
+    #[state(skip)]
     pub(crate) nominal_fmfi: Option<f64>,
     refusals: Refusals,
 }
 
 /// Allocations that fail though there is memory; see [`BuddyAllocator::refuse`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Refusals {
     /// Allocations that are served before.
     served: u64,

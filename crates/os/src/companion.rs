@@ -2,7 +2,7 @@
 //! translations in addition to the page table, or instead of it.
 
 use crate::{Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
-use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
+use ambulator_base::{State, Asid, CounterSink, Page, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// The software half of a structure that works alongside a page table, one instance per process. As with a
@@ -41,7 +41,7 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 ///     fn destroy(&mut self, _os: &mut TableContext<'_>) {}
 /// }
 /// ```
-pub trait Companion: Send {
+pub trait Companion: State + Send {
     /// Whether the companion holds this new mapping itself, instead of the page table.
     fn claims(&self, _mapping: &Mapping) -> bool {
         false

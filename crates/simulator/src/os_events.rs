@@ -7,7 +7,7 @@ use crate::locks::Locks;
 use crate::machine::Phase;
 use crate::profile::Profiler;
 use crate::timeline::Action;
-use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{State, Each, Archive, AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
@@ -489,5 +489,31 @@ fn invalidation(shootdown: &Shootdown) -> Invalidation {
     match shootdown.page {
         Some(page) => Invalidation::Page { asid: shootdown.asid, page },
         None => Invalidation::Asid(shootdown.asid),
+    }
+}
+
+impl State for OperatingSystem {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let OperatingSystem {
+            kernel,
+            hypervisor,
+            settings: _,
+            locks,
+            profiler,
+            table_cycles,
+            // Empty between two actions.
+            shootdowns: _,
+            migrations: _,
+            zeroed: _,
+            held: _,
+        } = self;
+        kernel.state(archive);
+        if let Some(Hypervisor { kernel, machine }) = hypervisor {
+            kernel.state(archive);
+            machine.state(archive);
+        }
+        locks.state(archive);
+        profiler.each(archive);
+        table_cycles.state(archive);
     }
 }

@@ -1,5 +1,6 @@
 //! Statistics of a run other than the counters of its parts: samples at epochs, and the cost of set-up.
 
+use ambulator_base::State;
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::series::{Recorder, Series};
@@ -9,7 +10,7 @@ use crate::windows::Windows;
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 
 /// Shares of the caches that hold translations, summed over samples at the ends of epochs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct Occupancies {
     pub samples: u64,
     pub l2: f64,
@@ -17,14 +18,16 @@ pub(crate) struct Occupancies {
 }
 
 /// Epochs and set-up.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Statistics {
     /// Instructions at which the epoch ends.
     epoch_end: u64,
     occupancies: Occupancies,
     windows: Windows,
     /// `run.interval`; 0 records no series.
+    #[state(skip)]
     interval: u64,
+    #[state(skip)]
     series: Option<Recorder>,
     setup_faults: u64,
     /// Cycles that the operating system spent on page tables before counting began: memory and upkeep.

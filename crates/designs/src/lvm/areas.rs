@@ -1,12 +1,13 @@
 //! The VMAs that the kernel has announced: keys of the index before they are mapped (LVM Sec. 4.3.4, 5.2:
 //! page tables are built ahead of time, frames are allocated on demand).
 
+use ambulator_base::State;
 use super::table::PageEntry;
 use super::train::Run;
 use std::collections::BTreeMap;
 
 /// An announced area.
-#[derive(Clone, Copy, Debug)]
+#[derive(Default, Clone, Copy, Debug, State)]
 struct Area {
     /// The 4 KiB page after it.
     end: u64,
@@ -19,7 +20,7 @@ struct Area {
 }
 
 /// All areas, by their first 4 KiB page.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Areas {
     areas: BTreeMap<u64, Area>,
     /// log2 of the frames of the page mapped last.

@@ -16,7 +16,7 @@ use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters, entry_meaning};
 
 use crate::pte::Pte;
-use ambulator_base::{CounterSink, PageSize, Pfn, VirtAddr};
+use ambulator_base::{State, CounterSink, PageSize, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
 /// log2 of the entries of an ordinary node, which fills a frame.
@@ -54,7 +54,7 @@ impl NodePlace {
 }
 
 /// Where the frames of nodes come from, and how large nodes are.
-pub trait Layout: Send + Sync {
+pub trait Layout: State + Send + Sync {
     /// Allocates zeroed frames for a node; `None` if there is no memory.
     fn allocate(
         &mut self,
@@ -90,7 +90,7 @@ pub trait Layout: Send + Sync {
 }
 
 /// Nodes of one frame each, wherever the allocator has one, as in Linux.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub struct Plain;
 
 impl Layout for Plain {
