@@ -213,7 +213,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
             let progress = progress::bars(&names, wanted && !arguments.json);
             let comparison = Comparison { jobs, programs, threads: arguments.threads, stop, progress };
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
-            Ran { outcome, stored: Vec::new(), told: None, status: DONE }
+            Ran { outcome, stored: Vec::new(), told: Vec::new(), status: DONE }
         }
         Source::Known(programs) => {
             // A trace is the same with every seed.
@@ -223,6 +223,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
             let runner = Runner {
                 store: store::open(&arguments.store)?,
                 reuse: store::reuse(&arguments.store),
+                checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref())?,
                 threads: arguments.threads,
                 memory: memory_available(),
                 stop,

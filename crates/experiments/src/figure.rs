@@ -8,6 +8,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
@@ -276,6 +277,9 @@ pub struct Figure {
     /// Seeds; by default one.
     #[serde(default)]
     pub seeds: Option<Seeds>,
+    /// The folder of checkpoints, from which runs start and where they are made; by default none.
+    #[serde(default)]
+    pub checkpoint: Option<PathBuf>,
     /// Designs of the sweep with additional settings.
     #[serde(default)]
     pub variants: Vec<Variant>,

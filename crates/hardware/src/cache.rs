@@ -251,6 +251,8 @@ impl Cache {
     /// Switches time on or off, in a cache that was built with it.
     pub fn set_timed(&mut self, timed: bool) {
         self.timed = timed && !self.stamps.is_empty();
+        // Nothing is in flight.
+        self.mshrs.clear();
     }
 
     #[inline(always)]

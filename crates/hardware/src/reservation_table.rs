@@ -52,6 +52,12 @@ impl Occupancy {
     }
 
     /// Which sim-host cache line holds a grain.
+    /// Forgets all reservations: time goes on after the last of them.
+    pub(crate) fn clear(&mut self) {
+        self.used.fill(Grains::default());
+        self.base = 0;
+    }
+
     #[inline(always)]
     fn at(grain: u64) -> usize {
         (grain % Self::GRAINS / LANES) as usize

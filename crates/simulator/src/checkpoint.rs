@@ -34,8 +34,11 @@ pub type SaveState<'a> = dyn FnMut(&mut dyn Write) -> Result<u64, String> + 'a;
 
 /// The checkpoint of a run: there, or to be made.
 pub trait Checkpoint: Send + Sync {
-    /// What the run needs to know of a checkpoint that is there.
-    fn start(&self) -> Option<CheckpointStart>;
+    /// What the run needs to know of a checkpoint that is there; `None` if it is to be made.
+    ///
+    /// # Errors
+    /// It is there and cannot be used: a sentence that names the file.
+    fn start(&self) -> Result<Option<CheckpointStart>, String>;
 
     /// What results say of a run that started from it.
     fn name(&self) -> String;
@@ -165,18 +168,13 @@ impl Machine {
         if !scheduler.places_threads() {
             for core in &mut hw.cores {
                 let (stream, reader) = (Arc::clone(&core.stream), core.reader);
-                let needed = if stream.position(reader) == 0 { vec![] } else { vec![(core.batch_number, &mut core.batch)] };
-                act(&stream, reader, needed);
+                act(&stream, reader, vec![(core.batch_number, &mut core.batch)]);
             }
             return;
         }
         for placement in scheduler.placements_mut() {
             let (stream, reader) = placement.stream();
             let (stream, cores) = (Arc::clone(stream), placement.cores());
-            if stream.position(reader) == 0 {
-                act(&stream, reader, Vec::new());
-                continue;
-            }
             let of_cores = hw.cores[cores].iter_mut().filter(|core| core.at < core.end);
             let of_cores = of_cores.map(|core| (core.batch_number, &mut core.batch));
             let needed = of_cores.chain(placement.batches()).collect();

@@ -88,7 +88,7 @@ struct QueuedJob {
     job: usize,
     machine: Option<Machine>,
     /// Where it starts from, or what it makes.
-    checkpoint: Option<(Arc<dyn Checkpoint>, Option<CheckpointStart>)>,
+    checkpoint: Result<Option<OfJob>, String>,
     slices: u64,
     busy: Duration,
     setup: Duration,
@@ -186,24 +186,26 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     Ok(Outcome { runs, schema, notes, fewer_threads })
 }
 
+/// A job's checkpoint, and if it is there, what the job must know before it starts.
+type OfJob = (Arc<dyn Checkpoint>, Option<CheckpointStart>);
+
 /// The checkpoint of a job. If it is there, the job reads its streams from that place on.
-fn checkpoint(
-    progress: &dyn Progress,
-    job: usize,
-    streams: &[Arc<SharedStream>],
-) -> Option<(Arc<dyn Checkpoint>, Option<CheckpointStart>)> {
-    let checkpoint = progress.checkpoint(job)?;
-    let start = checkpoint.start();
+///
+/// # Errors
+/// It cannot be used.
+fn checkpoint(progress: &dyn Progress, job: usize, streams: &[Arc<SharedStream>]) -> Result<Option<OfJob>, String> {
+    let Some(checkpoint) = progress.checkpoint(job) else { return Ok(None) };
+    let start = checkpoint.start()?;
     for (stream, first) in streams.iter().zip(start.iter().flat_map(|start| &start.batches)) {
         stream.begin_at(job, first.map_or(usize::MAX, |first| first as usize));
     }
-    Some((checkpoint, start))
+    Ok(Some((checkpoint, start)))
 }
 
 impl QueuedJob {
     /// Whether it starts from a checkpoint.
     fn is_restored(&self) -> bool {
-        matches!(self.checkpoint, Some((_, Some(_))))
+        matches!(self.checkpoint, Ok(Some((_, Some(_)))))
     }
 
     /// Whether its machine has yet to be warmed.
@@ -215,7 +217,7 @@ impl QueuedJob {
     /// Takes the checkpoint if the machine is where it is taken. The run goes on without it if it cannot be
     /// written.
     fn take_checkpoint(&mut self) -> Result<(), String> {
-        let (Some(machine), Some((checkpoint, None))) = (&mut self.machine, &self.checkpoint) else { return Ok(()) };
+        let (Some(machine), Ok(Some((checkpoint, None)))) = (&mut self.machine, &self.checkpoint) else { return Ok(()) };
         if !machine.waits_for_checkpoint() {
             return Ok(());
         }
@@ -322,7 +324,10 @@ fn run_slice(
     for stream in streams {
         stream.leave(queued.job);
     }
-    let restored = queued.is_restored().then(|| queued.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint.name()));
+    let restored = match &queued.checkpoint {
+        Ok(Some((checkpoint, Some(_)))) => Some(checkpoint.name()),
+        _ => None,
+    };
     if let Some(machine) = &mut queued.machine {
         machine.end_timeline();
     }
@@ -358,7 +363,7 @@ fn run_slice(
             result.outcome = Some(message);
         }
     }
-    result.checkpoint = restored.flatten();
+    result.checkpoint = restored;
     result.sim_host_seconds = queued.busy.as_secs_f64();
     result.sim_host_setup_seconds = queued.setup.as_secs_f64();
     progress.finished(queued.job, &result, &schema);
@@ -419,14 +424,15 @@ fn advance(
                             machine.record_timeline(part, &job.design);
                         }
                         match &queued.checkpoint {
-                            Some((checkpoint, Some(start))) => {
+                            Err(why) => return Some(Err(Stop::Failed(why.clone()))),
+                            Ok(Some((checkpoint, Some(start)))) => {
                                 let loaded = checkpoint.load(&mut |from| machine.load_state(start, from));
                                 if let Err(why) = loaded {
                                     return Some(Err(Stop::Failed(why)));
                                 }
                             }
-                            Some((_, None)) => machine.stop_at_checkpoint(),
-                            None => {}
+                            Ok(Some((_, None))) => machine.stop_at_checkpoint(),
+                            Ok(None) => {}
                         }
                         machine
                     }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 struct Kept(Mutex<Option<(CheckpointStart, Vec<u8>)>>);
 
 impl Checkpoint for Kept {
-    fn start(&self) -> Option<CheckpointStart> {
-        self.0.lock().unwrap().as_ref().map(|(start, _)| start.clone())
+    fn start(&self) -> Result<Option<CheckpointStart>, String> {
+        Ok(self.0.lock().unwrap().as_ref().map(|(start, _)| start.clone()))
     }
 
     fn name(&self) -> String {
@@ -48,7 +48,7 @@ impl Progress for Give {
 }
 
 fn spec(design: &str, options: &[&str]) -> Spec {
-    let small = ["memory.bytes=512MiB", "run.instructions=60000", "run.warmup=60000", "run.warmup_timing=20000"];
+    let small = ["memory.bytes=2GiB", "run.instructions=60000", "run.warmup=60000", "run.warmup_timing=20000"];
     let options = small.iter().chain(options).map(|option| (*option).to_owned()).collect();
     let request = SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() };
     load(&request).unwrap_or_else(|error| panic!("{design}: {error}")).spec
@@ -84,7 +84,7 @@ fn check(of: &Spec, programs: Programs<'_>, what: &str) -> Arc<Kept> {
     let kept = Arc::<Kept>::default();
     let whole = run(std::slice::from_ref(of), programs, vec![None]);
     let making = run(std::slice::from_ref(of), programs, vec![Some(Arc::clone(&kept))]);
-    assert!(kept.start().is_some(), "{what}: there is no checkpoint");
+    assert!(kept.start().unwrap().is_some(), "{what}: there is no checkpoint");
     let restored = run(std::slice::from_ref(of), programs, vec![Some(Arc::clone(&kept))]);
     assert_equal(&whole[0], &making[0], what);
     assert_equal(&whole[0], &restored[0], what);
@@ -101,17 +101,119 @@ fn a_restored_run_equals_an_uninterrupted_one() {
     check(&spec("radix", &[]), &|| vec![program("gups", 1)], "radix");
 }
 
+/// Each design preset, on which `act` does not panic.
+fn for_each_design(act: impl Fn(&str) + std::panic::RefUnwindSafe) {
+    let designs = presets().iter().filter(|preset| preset.kind == PresetKind::Design).map(|preset| preset.name);
+    let fails = |name: &&str| std::panic::catch_unwind(|| act(name)).is_err();
+    let failed: Vec<&str> = designs.filter(fails).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
 #[test]
 fn every_design_is_restored() {
-    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
-        check(&spec(preset.name, &[]), &|| vec![program("gups", 1)], preset.name);
-    }
+    for_each_design(|name| _ = check(&spec(name, &[]), &|| vec![program("gups", 1)], name));
 }
 
 #[test]
 fn every_design_is_restored_after_a_warmup_without_time() {
-    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
-        let functional = spec(preset.name, &["run.warmup_mode=functional"]);
-        check(&functional, &|| vec![program("gups", 1)], preset.name);
+    for_each_design(|name| {
+        let functional = spec(name, &["run.warmup_mode=functional"]);
+        check(&functional, &|| vec![program("gups", 1)], name);
+    });
+}
+
+/// Everything that depends on time only differs from the defaults.
+const OTHER_TIMES: [&str; 14] = [
+    "core.width=6",
+    "core.rob=320",
+    "core.store_request=early",
+    "core.mispredict_penalty=9",
+    "l1d.latency=4",
+    "l2.latency=19",
+    "llc.latency=61",
+    "llc.mshrs=8",
+    "dram.data_rate=2400",
+    "dram.channels=2",
+    "mmu.l1_latency=2",
+    "mmu.l2_tlb.latency=12",
+    "mmu.walkers=1",
+    "mmu.pwc.latency=4",
+];
+
+#[test]
+fn every_design_with_other_times_starts_from_one_checkpoint() {
+    for_each_design(|name| {
+        let one = spec(name, &["run.warmup_mode=functional"]);
+        let kept = check(&one, &|| vec![program("gups", 1)], name);
+        let other = spec(name, &[&["run.warmup_mode=functional", "run.instructions=40000"], &OTHER_TIMES[..]].concat());
+        assert_eq!(one.settings_of_warmup(false), other.settings_of_warmup(false));
+        let programs = || vec![program("gups", 1)];
+        let whole = run(std::slice::from_ref(&other), &programs, vec![None]);
+        let restored = run(std::slice::from_ref(&other), &programs, vec![Some(kept)]);
+        assert_equal(&whole[0], &restored[0], name);
+    });
+}
+
+#[test]
+fn several_cores_and_programs_that_take_turns_are_restored() {
+    for mode in ["run.warmup_mode=timing", "run.warmup_mode=functional"] {
+        let two = spec("thp-khugepaged", &["machine.cores=2", mode]);
+        check(&two, &|| vec![program("gups", 1), program("bfs", 2)], "two cores");
+        let spread = spec("radix", &["machine.cores=2", "run.spread_threads=true", mode]);
+        check(&spread, &|| vec![program("memcached", 1)], "threads on two cores");
+        let turns = spec("utopia", &["run.time_slice=5000", mode]);
+        let shared = || -> Vec<Box<dyn RecordSource>> {
+            vec![Box::new(ambulator_workloads::TimeShared::new(vec![program("gups", 1), program("bfs", 2)], 5000))]
+        };
+        check(&turns, &shared, "two programs on one core");
+    }
+}
+
+#[test]
+fn runs_without_time_without_a_warmup_and_sampled_ones_are_restored() {
+    check(&spec("rmm", &["run.mode=functional"]), &|| vec![program("bfs", 1)], "without time");
+    check(&spec("thp", &["run.warmup=0", "run.interval=20000"]), &|| vec![program("bfs", 1)], "without a warm-up");
+    check(&spec("lvm", &["run.profile=5", "run.interval=20000"]), &|| vec![program("bfs", 1)], "with a profile");
+    let sampled = ["run.sampling=windows", "run.sample_period=20000", "run.sample_window=2000", "run.sample_timing=2000"];
+    check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled");
+    let sampled = [&sampled[..], &["run.warmup_mode=functional"]].concat();
+    check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled after a warm-up without time");
+}
+
+#[test]
+fn lanes_that_start_from_a_checkpoint_run_beside_lanes_that_warm_up() {
+    let specs = ["radix", "thp", "lvm"].map(|name| spec(name, &["run.warmup_mode=functional"]));
+    let programs = || vec![program("gups", 1)];
+    let whole = run(&specs, &programs, vec![]);
+    let kept: Vec<Arc<Kept>> = (0..3).map(|_| Arc::default()).collect();
+    let given = |number: &[usize]| (0..3).map(|at| number.contains(&at).then(|| Arc::clone(&kept[at]))).collect();
+    run(&specs, &programs, given(&[1]));
+    assert!(kept[1].start().unwrap().is_some());
+    // One starts from a checkpoint, one makes its own, and one has none.
+    for given in [given(&[1, 2]), given(&[0, 1, 2]), given(&[0, 1, 2])] {
+        let runs = run(&specs, &programs, given);
+        runs.iter().zip(&whole).for_each(|(run, whole)| assert_equal(whole, run, "lanes"));
+        assert!(runs[1].checkpoint.is_some());
+    }
+}
+
+#[test]
+fn a_state_of_another_machine_or_a_part_of_one_is_an_error() {
+    let kept = check(&spec("radix", &[]), &|| vec![program("gups", 1)], "radix");
+    let fails = |design: &str, kept: Arc<Kept>| {
+        let jobs = vec![Job { design: "one".into(), spec: spec(design, &[]) }];
+        let progress = Arc::new(Give(vec![Some(kept)]));
+        let programs = vec![program("gups", 1)];
+        let outcome = compare(Comparison { jobs, programs, threads: 1, stop: Arc::default(), progress }).unwrap();
+        assert_eq!(outcome.runs[0].status, Status::Failed);
+        outcome.runs[0].outcome.clone().unwrap()
+    };
+    for other in ["lvm", "ecpt", "rmm", "utopia", "nested"] {
+        fails(other, Arc::clone(&kept));
+    }
+    let (start, bytes) = kept.0.lock().unwrap().clone().unwrap();
+    for length in [0, 100, bytes.len() / 2, bytes.len() - 1] {
+        let part = Kept(Mutex::new(Some((start.clone(), bytes[..length].to_vec()))));
+        assert_eq!(fails("radix", Arc::new(part)), "it ends too early");
     }
 }

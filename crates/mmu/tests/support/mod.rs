@@ -2,7 +2,7 @@
 //! calls.
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{State, AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{
@@ -61,8 +61,11 @@ impl Table {
     }
 }
 
+#[derive(State)]
 pub struct FakeWalker {
+    #[state(skip)]
     pub table: Table,
+    #[state(skip)]
     pub log: Log,
     asid: Asid,
 }
@@ -91,10 +94,13 @@ impl Walker for FakeWalker {
 }
 
 /// A lookaside that returns `found` after `latency` cycles.
+#[derive(State)]
 pub struct FakeLookaside {
+    #[state(skip)]
     pub found: Option<Translation>,
     pub latency: u64,
     pub holds_walk: bool,
+    #[state(skip)]
     pub log: Log,
 }
 
@@ -124,8 +130,10 @@ impl Lookaside for FakeLookaside {
 }
 
 /// A speculator that always guesses the same data line.
+#[derive(State)]
 pub struct FakeSpeculator {
     pub guess: PhysAddr,
+    #[state(skip)]
     pub log: Log,
 }
 
@@ -156,7 +164,9 @@ impl Speculator for FakeSpeculator {
 }
 
 /// A front side that caches every result until it is invalidated.
+#[derive(State)]
 pub struct FakeFrontSide {
+    #[state(skip)]
     pub areas: Table,
     kept: HashMap<u64, PhysAddr>,
     asid: Asid,
