@@ -28,8 +28,8 @@ mod text_file;
 pub mod watch;
 
 pub use abandoned::{Abandoned, unless_stopped};
-pub use ambulator_derive::State;
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
+pub use ambulator_derive::State;
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
 pub use invalid::Invalid;

@@ -1,6 +1,6 @@
 //! Pages, frames and page sizes.
 
-use crate::{State, PhysAddr, VirtAddr};
+use crate::{PhysAddr, State, VirtAddr};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -91,7 +91,7 @@ impl fmt::Display for PageSize {
 }
 
 /// A virtual page. `start` is aligned to `size`.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, State)]
 pub struct Page {
     /// Lowest address of the page.
     pub start: VirtAddr,

@@ -1,6 +1,6 @@
 //! The elements of a program's stream: access records, and the VM events between them.
 
-use crate::{State, ProcessId, VirtAddr};
+use crate::{ProcessId, State, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,9 @@ impl Protection {
 }
 
 /// The kind of memory that a mapping maps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, State)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, State,
+)]
 pub enum MapKind {
     /// Anonymous memory (`mmap`).
     #[default]

@@ -478,7 +478,8 @@ mod tests {
     fn example() -> Whole {
         let mut one = whole(2);
         one.inner.list = (0..BUFFER as i64).map(|at| (at as u8, (at % 3 == 0).then_some(-at))).collect();
-        one.inner.map = [(7, Kind::Some(1, vec![2, 3])), (1, Kind::Named { of: "a name".into() }), (3, Kind::None)].into();
+        one.inner.map =
+            [(7, Kind::Some(1, vec![2, 3])), (1, Kind::Named { of: "a name".into() }), (3, Kind::None)].into();
         one.deque = [1, u64::MAX].into();
         one.share = 0.1;
         one.parts[1].list = vec![true, false];

@@ -47,8 +47,10 @@ pub fn run(arguments: &CheckpointsArguments) -> Result<u8, Failure> {
 
 /// What a checkpoint is, on one line.
 fn line(header: &CheckpointHeader, size: u64) -> String {
-    let warmup = header.settings.get("run.warmup").map_or_else(String::new, |warmup| format!(" after {warmup} instructions"));
-    let time = if header.timed { "with time: every setting counts" } else { "without time: settings of time may differ" };
+    let warmup =
+        header.settings.get("run.warmup").map_or_else(String::new, |warmup| format!(" after {warmup} instructions"));
+    let time =
+        if header.timed { "with time: every setting counts" } else { "without time: settings of time may differ" };
     let build = if header.is_of_this_build() {
         String::new()
     } else {

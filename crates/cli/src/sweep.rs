@@ -43,16 +43,15 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         false if arguments.retry_failed => Reuse::Final,
         false => Reuse::All,
     };
-    let mut runner =
-        Runner {
-            store: store.clone(),
-            reuse,
-            checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref().or(figure.checkpoint.as_deref()))?,
-            threads: arguments.threads,
-            memory,
-            stop,
-            progress: Arc::new(Silent),
-        };
+    let mut runner = Runner {
+        store: store.clone(),
+        reuse,
+        checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref().or(figure.checkpoint.as_deref()))?,
+        threads: arguments.threads,
+        memory,
+        stop,
+        progress: Arc::new(Silent),
+    };
     if arguments.cluster.is_asked() {
         return cluster::sweep(arguments, &study, runner);
     }

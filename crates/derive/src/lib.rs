@@ -8,12 +8,13 @@
 //! - `#[state(same)]` on an enum: the assembled machine has the same variant already.
 //! - `#[state(timed)]` on a field or on a struct: a part of the state only if time has been simulated; on a field of
 //!   such a struct, `#[state(always)]` says that it is always.
-//! - `#[state(crate = "path")]` on a type: where `ambulator_base` is, if it is not a dependency of that name.
+//!
+//! A crate that depends on `ambulator-base` has the trait from there; others have it from `ambulator`.
 
 use proc_macro::TokenStream;
 use proc_macro2::{Ident, TokenStream as Tokens, TokenTree};
 use quote::{format_ident, quote};
-use syn::{Attribute, Data, DeriveInput, Field, Fields, Index, Path, Type, parse_macro_input};
+use syn::{Attribute, Data, DeriveInput, Field, Fields, Index, Type, parse_macro_input};
 
 /// What an attribute says.
 #[derive(Default)]
@@ -23,7 +24,6 @@ struct Says {
     same: bool,
     timed: bool,
     always: bool,
-    home: Option<Path>,
 }
 
 fn says(attributes: &[Attribute]) -> syn::Result<Says> {
@@ -40,15 +40,22 @@ fn says(attributes: &[Attribute]) -> syn::Result<Says> {
                 found.timed = true;
             } else if meta.path.is_ident("always") {
                 found.always = true;
-            } else if meta.path.is_ident("crate") {
-                found.home = Some(meta.value()?.parse::<syn::LitStr>()?.parse()?);
             } else {
-                return Err(meta.error("`skip`, `each`, `same`, `timed`, `always` and `crate` are known"));
+                return Err(meta.error("`skip`, `each`, `same`, `timed` and `always` are known"));
             }
             Ok(())
         })?;
     }
     Ok(found)
+}
+
+/// Where the trait is, from the crate that is compiled.
+fn home() -> Tokens {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(std::path::PathBuf::from).unwrap_or_default();
+    match std::fs::read_to_string(folder.join("Cargo.toml")) {
+        Ok(manifest) if !manifest.contains("ambulator-base") => quote!(::ambulator::base),
+        _ => quote!(::ambulator_base),
+    }
 }
 
 /// Derives `ambulator_base::State`.
@@ -60,7 +67,7 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 
 fn derive(input: &DeriveInput) -> syn::Result<Tokens> {
     let own = says(&input.attrs)?;
-    let home = own.home.map_or_else(|| quote!(::ambulator_base), |path| quote!(#path));
+    let home = home();
     let parameters: Vec<&Ident> = input.generics.type_params().map(|parameter| &parameter.ident).collect();
     let mut bounds = Vec::new();
     let body = match &input.data {
@@ -89,7 +96,8 @@ fn derive(input: &DeriveInput) -> syn::Result<Tokens> {
                 let places = variant.fields.iter().zip(bound.iter().map(|name| quote!(#name)));
                 let body = fields(places, own.timed, &home, &parameters, &mut bounds)?;
                 arms.push(quote!(#name::#ident { #(#members: #bound),* } => { #body }));
-                blanks.push(quote!(#tag => *self = #name::#ident { #(#members: ::core::default::Default::default()),* }));
+                blanks
+                    .push(quote!(#tag => *self = #name::#ident { #(#members: ::core::default::Default::default()),* }));
             }
             let change = if own.same {
                 quote!(archive.differs(::core::stringify!(#name)))

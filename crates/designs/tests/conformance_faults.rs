@@ -1,6 +1,6 @@
 //! The suite must fail tables that are wrong: each fault here is one that it has to find.
 
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_conformance::{Options, check};
 use ambulator_designs::catalogue;
 use ambulator_memory::PhysicalMemory;

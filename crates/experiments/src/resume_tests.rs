@@ -155,7 +155,8 @@ fn a_store_that_cannot_be_written_loses_no_result() {
     let store = Arc::new(Mutex::new(Store::open(folder.path()).unwrap()));
     lock(&store).break_writes();
     let (stop, progress) = (Arc::default(), Arc::new(Silent));
-    let runner = Runner { store: Some(store), reuse: Reuse::Final, checkpoints: None, threads: 1, memory: 0, stop, progress };
+    let runner =
+        Runner { store: Some(store), reuse: Reuse::Final, checkpoints: None, threads: 1, memory: 0, stop, progress };
     let result = reproduce(&figure, Size::Quick, &runner).unwrap();
     assert_eq!(result.missing.len(), 1, "one sentence for all: {:?}", result.missing);
     assert!(result.missing[0].contains("a result could not be added"), "{:?}", result.missing);

@@ -8,8 +8,8 @@ use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{
-    Checkpoint, Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare, join_schemas,
-    open_mix,
+    Checkpoint, Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare,
+    join_schemas, open_mix,
 };
 use ambulator_workloads::ProgramRequest;
 use serde_json::Value;

@@ -6,7 +6,7 @@
 
 use crate::reservation_table::{Occupancy, divide};
 use crate::{CacheSpec, ReplacementState, sim_host};
-use ambulator_base::{State, Counters, counters};
+use ambulator_base::{Counters, State, counters};
 
 counters! {
     /// Counters of a cache. Demand accesses are the core's, translation accesses the walkers', speculative
@@ -105,7 +105,7 @@ const NO_TAG: u32 = u32::MAX;
 const BLOCK: usize = 16;
 
 /// One sim-host cache line of tags.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(64))]
 struct Block([u32; BLOCK]);
 

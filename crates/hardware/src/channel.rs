@@ -9,9 +9,9 @@
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
-use ambulator_base::State;
 use crate::dram_log::{Opened, Sent};
 use crate::plan::{Command, Plan, Step};
+use ambulator_base::State;
 
 /// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ pub(crate) struct Bank {
 }
 
 /// A bank, and what a scan of the candidates has seen of its queue.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct BankQueue {
     bank: Bank,
     /// The scan that met a request for another row than the open one, and when the oldest such request could
@@ -110,7 +110,7 @@ pub(crate) struct Group {
     activate: u64,
 }
 
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Rank {
     /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
     activations: [u64; 4],

@@ -4,12 +4,12 @@
 //! It shares banks and buses with all other accesses. It issues its lines as time passes, so that accesses of
 //! cores are served in between.
 
-use ambulator_base::State;
 use crate::dram::Dram;
+use ambulator_base::State;
 use std::collections::VecDeque;
 
 /// Identifies a requested copy.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, State)]
 pub struct CopyId(u64);
 
 /// Maximum number of lines in flight: the miss buffers of a core that copies.
@@ -17,7 +17,7 @@ const IN_FLIGHT: usize = 16;
 /// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
 
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Copy {
     from: u64,
     to: u64,

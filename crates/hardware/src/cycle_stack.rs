@@ -2,8 +2,8 @@
 //! instruction could have committed and none did has one cause, so that the causes and the slots in which
 //! instructions committed add up to the run's time.
 
-use ambulator_base::State;
 use crate::Served;
+use ambulator_base::State;
 
 /// What the commit of instructions waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]

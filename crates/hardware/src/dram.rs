@@ -9,7 +9,7 @@
 use crate::channel::{Channel, Request, Rules, Tally};
 use crate::dram_log::{DramEvent, event};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
-use ambulator_base::{State, CounterSink, Counters, LINE_BYTES, counters};
+use ambulator_base::{CounterSink, Counters, LINE_BYTES, State, counters};
 
 counters! {
     /// Counters of DRAM. Translation accesses are reads by walkers, fetches of table lines, and write-backs

@@ -12,7 +12,9 @@ use crate::intermediate_map::IntermediateMap;
 use crate::prefetch::{Prefetcher, Suggestion};
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
 use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, Served};
-use ambulator_base::{State, AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{
+    AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State, VirtAddr,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

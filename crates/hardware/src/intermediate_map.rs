@@ -1,7 +1,7 @@
 //! The intermediate address map: the main-memory frames of pages that the caches index by intermediate
 //! address.
 
-use ambulator_base::{State, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr};
+use ambulator_base::{Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State};
 use rustc_hash::FxHashMap;
 
 /// Lines of a page.

@@ -1,8 +1,8 @@
 //! The commands that a memory controller has decided on, and what each changed, so that the last can be taken
 //! back.
 
-use ambulator_base::State;
 use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
+use ambulator_base::State;
 
 /// Commands that can be taken back, at most: more are seldom under way at once.
 const MOST: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) enum Step<'a> {
     },
 }
 
-#[derive(Default, Clone, Debug, State)]
+#[derive(Clone, Debug, Default, State)]
 struct Refresh {
     /// The number of commands before it.
     after: u64,

@@ -1,7 +1,7 @@
 //! Prefetchers: which lines an access suggests. They see physical addresses and never cross a 4 KiB page.
 
 use crate::{CacheSpec, PrefetcherKind};
-use ambulator_base::{State, FRAME_BYTES, LINE_BYTES, mix64};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, State, mix64};
 
 const LINES_OF_PAGE: u64 = FRAME_BYTES / LINE_BYTES;
 /// Number of repetitions of a stride or direction before it is followed.

@@ -3,7 +3,7 @@
 //! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32),
 //! so that a look-up touches one sim-host cache line for it. No policy needs a dynamic call.
 
-use ambulator_base::{State, Random};
+use ambulator_base::{Random, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

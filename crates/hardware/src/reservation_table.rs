@@ -17,7 +17,7 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
 const LANES: u64 = 32;
 
 /// One sim-host cache line of grains.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(64))]
 struct Grains([u16; LANES as usize]);
 

@@ -1,14 +1,14 @@
 //! A set-associative array of keys with payloads: the building block of TLBs, page-walk caches and small
 //! tables.
 
-use ambulator_base::State;
 use crate::{Replacement, ReplacementState, sim_host};
+use ambulator_base::State;
 
 /// The key that marks an empty way; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
 
 /// Keys are compared four at a time.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(32))]
 struct Four([u64; 4]);
 

@@ -19,7 +19,7 @@ use crate::events::{Event, EventKind, EventQueue};
 use crate::queues::{Queue, StoreEntry, UNKNOWN};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
-use ambulator_base::{State, CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind};
+use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, State};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 const AWAITED: u64 = 1 << 63;
@@ -71,7 +71,7 @@ struct Entry {
 }
 
 /// A store in the table of forwarding stores, which is direct-mapped by 8-byte word.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Forward {
     word: u64,
     number: u32,

@@ -6,7 +6,7 @@
 
 use crate::dram::BUS_BYTES;
 use crate::{Dram, DramSpec};
-use ambulator_base::{State, LINE_BYTES, counters};
+use ambulator_base::{LINE_BYTES, State, counters};
 use std::collections::VecDeque;
 
 counters! {
@@ -21,7 +21,7 @@ counters! {
 const FRACTION_BITS: u32 = 8;
 
 /// Adjacent lines that a core writes at a steady rate.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Run {
     line: u64,
     end: u64,

@@ -7,7 +7,7 @@ use ambulator_base::State;
 /// A search clears the summary bit of a zero word when it finds one. Allocating and splitting in address
 /// order sets and clears the same bit again and again, and so touches no level above. Each lazy clear is
 /// amortised by the insertion before it.
-#[derive(Default, Clone, Debug, State)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct Bitmap {
     /// `levels[0]` is the set. The last level is one word.
     levels: Vec<Vec<u64>>,

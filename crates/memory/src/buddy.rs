@@ -2,7 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::free_lists::FreeLists;
-use ambulator_base::{State, Invalid, Pfn, Random, out_of_range};
+use ambulator_base::{Invalid, Pfn, Random, State, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

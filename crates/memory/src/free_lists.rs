@@ -6,7 +6,7 @@ use ambulator_base::State;
 ///
 /// The links of a block are stored at its first frame: 8 bytes per frame, which the sim host gives only where
 /// blocks begin.
-#[derive(Default, Clone, Debug, State)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct FreeLists {
     /// By order: the first block.
     heads: [Option<u32>; ORDERS],

@@ -1,6 +1,6 @@
 //! Large arrays of the simulator, on huge pages of the machine that simulates (the sim host).
 
-use ambulator_base::{State, Archive, SimHostRefusal, prefetch_sim_host, sim_host_limits};
+use ambulator_base::{Archive, SimHostRefusal, State, prefetch_sim_host, sim_host_limits};
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page of the sim host.

@@ -1,7 +1,7 @@
 //! The bytes of the simulated machine.
 
 use crate::huge_words;
-use ambulator_base::{State, Archive, FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_sim_host};
+use ambulator_base::{Archive, FRAME_BYTES, LINE_BYTES, PhysAddr, State, prefetch_sim_host};
 use memmap2::MmapMut;
 
 /// The largest memory of a simulated machine: 16 TiB.
@@ -15,7 +15,7 @@ const FRAME: usize = FRAME_BYTES as usize;
 const UNTOUCHED: u32 = 0;
 
 /// The slot that stores the bytes of a written frame.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct FrameSlot(u32);
 
 /// Why a physical memory cannot be created.
@@ -285,7 +285,8 @@ impl State for PhysicalMemory {
         if archive.loads() {
             written.into_iter().for_each(|frame| self.set_slot(frame, UNTOUCHED));
             let fits = |&(frame, slot): &(u64, u32)| (frame as usize) < frames && slot < self.fresh;
-            if self.fresh as usize > frames + 1 || !places.iter().all(fits) {
+            if archive.failed() || self.fresh == 0 || self.fresh as usize > frames + 1 || !places.iter().all(fits) {
+                self.fresh = UNTOUCHED + 1;
                 return archive.fail("the frames of physical memory are wrong");
             }
             places.into_iter().for_each(|(frame, slot)| self.set_slot(frame as usize, slot));

@@ -8,7 +8,7 @@ use crate::pipeline::{FaultCause, Mmu, Translated};
 use crate::watched_port::on_port;
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_hardware::EntryLevel;
 use ambulator_memory::PhysicalMemory;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use crate::{
     tlb::{TlbEntry, fragment, tlb_page_size},
 };
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{State, Asid, Cycle, PageSize, VirtAddr};
+use ambulator_base::{Asid, Cycle, PageSize, State, VirtAddr};
 
 /// The first-level TLBs for one kind of access, split by page size.
 #[derive(State)]

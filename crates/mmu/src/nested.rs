@@ -7,7 +7,7 @@ use crate::{
     tlb::{fragment, tlb_page_size},
 };
 use ambulator_base::watch::{self, Field, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

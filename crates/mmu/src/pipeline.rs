@@ -10,7 +10,7 @@ use crate::{
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, State, VirtAddr};
 use ambulator_hardware::CopyId;
 
 ambulator_base::counters! {

@@ -2,7 +2,7 @@
 
 use crate::MemoryPort;
 use ambulator_base::watch::{Field, Step};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 
 /// A translation that hardware found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

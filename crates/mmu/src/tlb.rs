@@ -2,7 +2,7 @@
 
 use crate::{Invalidation, Translation};
 use ambulator_base::watch::{Shape, Step};
-use ambulator_base::{State, Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
+use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
 /// A TLB entry: a translation packed into a word, and the cycle at which the walk that fills it ends.

@@ -1,6 +1,6 @@
 //! The page walkers of a core as a bounded resource.
 
-use ambulator_base::{State, Cycle};
+use ambulator_base::{Cycle, State};
 
 /// A walk on a walker.
 #[derive(Clone, Copy, Default, State)]

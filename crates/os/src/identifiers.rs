@@ -6,7 +6,7 @@
 //! several cores share, such as a TLB in main memory, never confuses two of them, and an entry there outlives
 //! the identifier of a core.
 
-use ambulator_base::{State, Asid};
+use ambulator_base::{Asid, State};
 use std::collections::VecDeque;
 
 /// For each core, the address spaces that have one of its identifiers.

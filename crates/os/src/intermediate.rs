@@ -2,7 +2,7 @@
 //! the page table translates.
 
 use crate::{Footprint, MapError, TableContext};
-use ambulator_base::{State, Asid, CounterSink, Page, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
 /// Maps the areas of a process to the intermediate address space, one instance per process. Page table and

@@ -1,6 +1,6 @@
 //! The kernel's state of each page: its frame and its rights.
 
-use ambulator_base::{State, Archive, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_base::{Archive, PageSize, Pfn, State, VirtAddr, Vpn};
 use ambulator_memory::HugeWords;
 use rustc_hash::FxHashMap;
 
@@ -230,7 +230,12 @@ impl State for PageMap {
         if archive.loads() {
             *self = PageMap { changes: self.changes, ..PageMap::default() };
         }
-        numbers.into_iter().for_each(|number| self.region_mut(number).state(archive));
+        for number in numbers {
+            if archive.failed() {
+                return;
+            }
+            self.region_mut(number).state(archive);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The placement socket: the choice of frames for pages.
 
 use crate::{CostTable, Ledger};
-use ambulator_base::{State, Asid, CounterSink, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// A page that needs frames.

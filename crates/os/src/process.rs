@@ -3,7 +3,7 @@
 use crate::page_state::PageMap;
 use crate::reservations::Reservations;
 use crate::{Translations, VmaList};
-use ambulator_base::{Archive, State, Asid, ProcessId, Protection, VirtAddr};
+use ambulator_base::{Archive, Asid, ProcessId, Protection, State, VirtAddr};
 
 /// One process.
 pub(crate) struct Process {
@@ -23,7 +23,7 @@ pub(crate) struct Process {
 }
 
 /// The range that `brk` resizes. Its areas may have been unmapped or protected since.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Heap {
     pub start: VirtAddr,
     pub end: VirtAddr,
@@ -142,9 +142,7 @@ impl ProcessTable {
     }
 }
 
-/// Everything but which processes live: they have been made ([`Kernel::make_processes`]).
-///
-/// [`Kernel::make_processes`]: crate::Kernel
+/// Everything but which processes live: those have been made before.
 impl State for ProcessTable {
     fn state(&mut self, archive: &mut Archive<'_>) {
         self.last_asid.state(archive);

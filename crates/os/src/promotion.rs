@@ -1,6 +1,6 @@
 //! The schedule of the promotion daemon: when it runs, and which process it scans next.
 
-use ambulator_base::{State, Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 
 /// The schedule of the promotion daemon.
 #[derive(Debug, State)]

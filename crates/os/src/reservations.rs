@@ -1,14 +1,14 @@
 //! Reservations: 2 MiB blocks of frames, each reserved for the base pages of one aligned 2 MiB of virtual
 //! memory.
 
-use ambulator_base::{State, Page, PageSize, Pfn, VirtAddr};
+use ambulator_base::{Page, PageSize, Pfn, State, VirtAddr};
 use std::collections::BTreeMap;
 
 /// Base pages of a reservation.
 pub(crate) const BASE_PAGES: u64 = 512;
 
 /// A 2 MiB block reserved for the pages of one aligned 2 MiB of virtual memory.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Reservation {
     /// First frame of the block.
     pub frame: Pfn,

@@ -1,6 +1,6 @@
 //! Owners of frames: forked processes share frames until one of them writes.
 
-use ambulator_base::{State, PageSize, Pfn};
+use ambulator_base::{PageSize, Pfn, State};
 use std::ops::Range;
 
 /// The number of owners of each mapped frame.

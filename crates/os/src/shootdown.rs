@@ -1,9 +1,9 @@
 //! Pending TLB shootdowns, collected during an action of the kernel.
 
-use ambulator_base::{State, Asid, Page, PageSize, VirtAddr};
+use ambulator_base::{Asid, Page, PageSize, State, VirtAddr};
 
 /// One TLB shootdown.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Shootdown {
     /// The address space.
     pub asid: Asid,

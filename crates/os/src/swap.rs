@@ -1,6 +1,6 @@
 //! The swap space. The model counts pages and keeps no contents.
 
-use ambulator_base::{State, FRAME_BYTES};
+use ambulator_base::{FRAME_BYTES, State};
 
 /// A swap space of limited size.
 #[derive(State)]

@@ -1,7 +1,7 @@
 //! The page-table socket: the software half of a page table.
 
 use crate::{Ledger, TableLock};
-use ambulator_base::{State, Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// Architectural bits of an x86-64 page-table entry, as the kernel sets them.

@@ -4,7 +4,7 @@ use crate::{
     Companion, CompanionFactory, Entry, Footprint, IntermediateMap, IntermediateMapFactory, MapError, Mapping,
     PageTable, PteFlags, TableContext, TableFactory, TableLock,
 };
-use ambulator_base::{State, Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
 /// Creates the translations of new processes.

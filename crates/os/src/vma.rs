@@ -1,6 +1,6 @@
 //! Virtual memory areas: sorted, disjoint, split and merged as in Linux.
 
-use ambulator_base::{State, FRAME_BYTES, MapKind, Protection, VirtAddr};
+use ambulator_base::{FRAME_BYTES, MapKind, Protection, State, VirtAddr};
 
 /// A program's advice about huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
@@ -15,7 +15,7 @@ pub enum HugeAdvice {
 }
 
 /// A virtual memory area. Both ends are multiples of 4 KiB.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Vma {
     /// First address.
     pub start: VirtAddr,

@@ -1,7 +1,7 @@
 //! Watermarks: when reclaim runs, and which process it scans next.
 
 use crate::KernelSpec;
-use ambulator_base::{State, Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 
 /// The watermarks of reclaim, and the process at which it continues. Without swap all watermarks are 0,
 /// because reclaim could free next to nothing before memory runs out.

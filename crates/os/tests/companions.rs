@@ -3,8 +3,9 @@
 
 mod double;
 
-use ambulator_base::{State, 
-    AccessKind, Asid, FRAME_BYTES, LINE_BYTES, MapKind, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr, VmEvent,
+use ambulator_base::{
+    AccessKind, Asid, FRAME_BYTES, LINE_BYTES, MapKind, Page, PageSize, Pfn, ProcessId, Protection, State, VirtAddr,
+    VmEvent,
 };
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{

@@ -145,7 +145,9 @@ impl Machine {
             while at < next as usize {
                 match stream.next(reader) {
                     Ok(Some(batch)) => _ = read.insert(at, batch),
-                    Ok(None) => return archive.fail("the program ends before the place where the checkpoint was taken"),
+                    Ok(None) => {
+                        return archive.fail("the program ends before the place where the checkpoint was taken");
+                    }
                     Err(error) => return archive.fail(error.message),
                 }
                 at += 1;

@@ -217,7 +217,9 @@ impl QueuedJob {
     /// Takes the checkpoint if the machine is where it is taken. The run goes on without it if it cannot be
     /// written.
     fn take_checkpoint(&mut self) -> Result<(), String> {
-        let (Some(machine), Ok(Some((checkpoint, None)))) = (&mut self.machine, &self.checkpoint) else { return Ok(()) };
+        let (Some(machine), Ok(Some((checkpoint, None)))) = (&mut self.machine, &self.checkpoint) else {
+            return Ok(());
+        };
         if !machine.waits_for_checkpoint() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use crate::hosted::Effect;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use crate::timeline::{Action, Recording};
-use ambulator_base::{State, Archive, Counters, Cycle, FRAME_BYTES};
+use ambulator_base::{Archive, Counters, Cycle, FRAME_BYTES, State};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{CorePort, Mmu};

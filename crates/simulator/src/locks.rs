@@ -1,6 +1,6 @@
 //! Page-table locks: cores that run threads of one process wait for each other's updates.
 
-use ambulator_base::{State, Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 use ambulator_os::TableLock;
 use std::collections::HashMap;
 

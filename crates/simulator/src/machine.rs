@@ -11,7 +11,7 @@ use crate::sampling::Sampler;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
 use crate::timeline::TimelineRun;
-use ambulator_base::{State, Cycle, PhysAddr, Record};
+use ambulator_base::{Cycle, PhysAddr, Record, State};
 use std::sync::Arc;
 
 /// The phase of the run.

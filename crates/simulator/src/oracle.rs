@@ -5,7 +5,7 @@ use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::walk_steps::write_steps;
 use ambulator_base::watch::{self, LoadedBytes, Step, StepKind};
-use ambulator_base::{State, AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters};
 use ambulator_os::{Kernel, PageState};

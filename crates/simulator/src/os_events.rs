@@ -7,7 +7,9 @@ use crate::locks::Locks;
 use crate::machine::Phase;
 use crate::profile::Profiler;
 use crate::timeline::Action;
-use ambulator_base::{State, Each, Archive, AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{
+    AccessKind, Advice, Archive, CounterSink, Each, MapKind, PageSize, PhysAddr, ProcessId, State, VirtAddr, VmEvent,
+};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};

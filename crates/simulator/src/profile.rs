@@ -3,7 +3,7 @@
 //! What a translation adds to the counters of its core goes to the mapping of its address and to the
 //! instruction that made it, so that the parts add up to the counters.
 
-use ambulator_base::{State, FRAME_BYTES, MapKind, NamedRange, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{FRAME_BYTES, MapKind, NamedRange, ProcessId, State, VirtAddr, VmEvent};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,10 @@
 //! Statistics of a run other than the counters of its parts: samples at epochs, and the cost of set-up.
 
-use ambulator_base::State;
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::series::{Recorder, Series};
 use crate::windows::Windows;
+use ambulator_base::State;
 
 /// Instructions of an epoch; occupancies are sampled at its end.
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! Runs that start from a checkpoint equal those that were not interrupted.
 
 use ambulator_base::RecordSource;
-use ambulator_simulator::spec::{PresetKind, Spec, SpecRequest, load, presets};
+use ambulator_simulator::spec::{Kind, PresetKind, Setting, Since, Spec, SpecRequest, load, presets, tree};
 use ambulator_simulator::{
     Checkpoint, CheckpointStart, Comparison, Job, LoadState, Phase, Progress, RunResult, SaveState, Schema, Status,
     compare,
@@ -48,7 +48,9 @@ impl Progress for Give {
 }
 
 fn spec(design: &str, options: &[&str]) -> Spec {
-    let small = ["memory.bytes=2GiB", "run.instructions=60000", "run.warmup=60000", "run.warmup_timing=20000"];
+    // The segments of one of the designs are larger.
+    let memory = if design == "utopia-restrictive" { "memory.bytes=64GiB" } else { "memory.bytes=2GiB" };
+    let small = [memory, "run.instructions=20000", "run.warmup=20000", "run.warmup_timing=5000"];
     let options = small.iter().chain(options).map(|option| (*option).to_owned()).collect();
     let request = SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() };
     load(&request).unwrap_or_else(|error| panic!("{design}: {error}")).spec
@@ -93,7 +95,7 @@ fn check(of: &Spec, programs: Programs<'_>, what: &str) -> Arc<Kept> {
 }
 
 fn program(name: &str, seed: u64) -> Box<dyn RecordSource> {
-    open(&ProgramRequest { name: name.into(), footprint: Some(24 << 20), seed, ..ProgramRequest::default() }).unwrap()
+    open(&ProgramRequest { name: name.into(), footprint: Some(16 << 20), seed, ..ProgramRequest::default() }).unwrap()
 }
 
 #[test]
@@ -145,13 +147,98 @@ fn every_design_with_other_times_starts_from_one_checkpoint() {
     for_each_design(|name| {
         let one = spec(name, &["run.warmup_mode=functional"]);
         let kept = check(&one, &|| vec![program("gups", 1)], name);
-        let other = spec(name, &[&["run.warmup_mode=functional", "run.instructions=40000"], &OTHER_TIMES[..]].concat());
+        let other = spec(name, &[&["run.warmup_mode=functional", "run.instructions=15000"], &OTHER_TIMES[..]].concat());
         assert_eq!(one.settings_of_warmup(false), other.settings_of_warmup(false));
         let programs = || vec![program("gups", 1)];
         let whole = run(std::slice::from_ref(&other), &programs, vec![None]);
         let restored = run(std::slice::from_ref(&other), &programs, vec![Some(kept)]);
         assert_equal(&whole[0], &restored[0], name);
     });
+}
+
+/// A spec in which a setting has another value than in `of`.
+fn another(of: &Spec, options: &[&str], setting: &Setting) -> Spec {
+    let default = serde_json::to_value(of).unwrap();
+    let own = default.pointer(&format!("/{}", setting.key.replace('.', "/"))).unwrap().clone();
+    let values: Vec<String> = match &setting.kind {
+        Kind::Integer { .. } => {
+            let own = own.as_i64().unwrap();
+            [own * 2, own / 2, own + 1, own - 1, own + 2].map(|value| value.to_string()).into()
+        }
+        Kind::Float { .. } => [1.5, 0.75].map(|factor| (own.as_f64().unwrap() * factor + 0.5).to_string()).into(),
+        Kind::Flag => vec![(!own.as_bool().unwrap()).to_string()],
+        Kind::Choice(choices) => choices.iter().map(|choice| choice.name.clone()).collect(),
+        other => panic!("{}: {other:?}", setting.key),
+    };
+    let specs = values.iter().filter_map(|value| {
+        let small = ["memory.bytes=2GiB", "run.instructions=20000", "run.warmup=20000", "run.warmup_timing=5000"];
+        let own = format!("{}={value}", setting.key);
+        let options = small.iter().chain(options).copied().chain([own.as_str()]).map(str::to_owned).collect();
+        let request = SpecRequest { design: Some("thp".into()), options, ..SpecRequest::default() };
+        let other = load(&request).ok()?.spec;
+        (other != *of && other.validate().is_empty()).then_some(other)
+    });
+    let mut specs = specs;
+    specs.next().unwrap_or_else(|| panic!("{} has no other value among {values:?}", setting.key))
+}
+
+/// Runs with another value of each setting of a kind: from one checkpoint, and uninterrupted.
+fn try_each(since: Since) -> usize {
+    let options = ["run.warmup_mode=functional"];
+    let one = spec("thp", &options);
+    let programs = || vec![program("stream", 1)];
+    let kept = check(&one, &programs, "thp");
+    let settings = tree().leaves().into_iter().filter(|setting| setting.since == since);
+    // Parts of a period must fit into it.
+    let settings: Vec<&Setting> = settings.filter(|setting| !setting.key.starts_with("run.sample")).collect();
+    for setting in &settings {
+        let other = another(&one, &options, setting);
+        assert_eq!(one.settings_of_warmup(false), other.settings_of_warmup(false), "{}", setting.key);
+        let whole = run(std::slice::from_ref(&other), &programs, vec![None]);
+        let restored = run(std::slice::from_ref(&other), &programs, vec![Some(Arc::clone(&kept))]);
+        assert_equal(&whole[0], &restored[0], &setting.key);
+    }
+    settings.len()
+}
+
+#[test]
+fn each_setting_of_times_may_differ_from_the_checkpoints() {
+    assert!(try_each(Since::Time) > 50);
+}
+
+#[test]
+fn each_setting_of_the_measured_region_may_differ_from_the_checkpoints() {
+    assert!(try_each(Since::Region) > 10);
+}
+
+#[test]
+fn settings_count_from_where_they_are_used() {
+    let since = |key: &str| tree().find(key).unwrap().since;
+    for key in ["core.width", "core.store_request", "l1d.latency", "llc.mshrs", "dram.t_cl", "dram.model"] {
+        assert_eq!(since(key), Since::Time, "{key}");
+    }
+    for key in ["run.instructions", "run.interval", "run.sampling", "energy.core"] {
+        assert!(tree().find(key).is_none_or(|setting| setting.since == Since::Region), "{key}");
+    }
+    for key in
+        ["core.predictor", "llc.bytes", "l2.prefetcher", "mmu.l2_tlb.entries", "run.warmup", "run.seed", "costs.fault"]
+    {
+        assert_eq!(since(key), Since::Begin, "{key}");
+    }
+    // A warm-up with time depends on them all, but for those of the measured region.
+    let [one, other] = ["core.width=4", "core.width=8"].map(|width| spec("radix", &[width]));
+    assert_ne!(one.settings_of_warmup(true), other.settings_of_warmup(true));
+    let [one, other] = ["run.instructions=1000", "run.instructions=2000"].map(|length| spec("radix", &[length]));
+    assert_eq!(one.settings_of_warmup(true), other.settings_of_warmup(true));
+}
+
+#[test]
+fn a_trace_is_restored() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mummer.amb");
+    let open = || vec![open(&ProgramRequest { name: trace.into(), ..ProgramRequest::default() }).unwrap()];
+    for mode in ["run.warmup_mode=timing", "run.warmup_mode=functional"] {
+        check(&spec("lvm", &[mode]), &open, "a trace");
+    }
 }
 
 #[test]
@@ -174,7 +261,8 @@ fn runs_without_time_without_a_warmup_and_sampled_ones_are_restored() {
     check(&spec("rmm", &["run.mode=functional"]), &|| vec![program("bfs", 1)], "without time");
     check(&spec("thp", &["run.warmup=0", "run.interval=20000"]), &|| vec![program("bfs", 1)], "without a warm-up");
     check(&spec("lvm", &["run.profile=5", "run.interval=20000"]), &|| vec![program("bfs", 1)], "with a profile");
-    let sampled = ["run.sampling=windows", "run.sample_period=20000", "run.sample_window=2000", "run.sample_timing=2000"];
+    let sampled =
+        ["run.sampling=windows", "run.sample_period=10000", "run.sample_window=1000", "run.sample_timing=1000"];
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled");
     let sampled = [&sampled[..], &["run.warmup_mode=functional"]].concat();
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled after a warm-up without time");
@@ -209,7 +297,8 @@ fn a_state_of_another_machine_or_a_part_of_one_is_an_error() {
         outcome.runs[0].outcome.clone().unwrap()
     };
     for other in ["lvm", "ecpt", "rmm", "utopia", "nested"] {
-        fails(other, Arc::clone(&kept));
+        let copy = Kept(Mutex::new(kept.0.lock().unwrap().clone()));
+        fails(other, Arc::new(copy));
     }
     let (start, bytes) = kept.0.lock().unwrap().clone().unwrap();
     for length in [0, 100, bytes.len() / 2, bytes.len() - 1] {

@@ -1,7 +1,7 @@
 //! The x86-64 page-table entry, for every table that keeps its translations in that format.
 
 use ambulator_base::watch::{Field, Meaning};
-use ambulator_base::{State, PageSize, Pfn, PhysAddr};
+use ambulator_base::{PageSize, Pfn, PhysAddr, State};
 use ambulator_mmu::Translation;
 use ambulator_os::PteFlags;
 

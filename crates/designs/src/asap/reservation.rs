@@ -1,7 +1,7 @@
 //! Runs of frames for the last two levels of a VMA's tables, in virtual-address order.
 
 use super::AsapSpec;
-use ambulator_base::{State, CounterSink, Counters, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Pfn, State, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
@@ -26,7 +26,7 @@ ambulator_base::counters! {
 }
 
 /// The frames of one level: that of the table for address `va` is `base + (va >> span) - first`.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Run {
     base: Pfn,
     first: u64,

@@ -2,7 +2,7 @@
 
 use super::AsapSpec;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::tree::TreeWalker;
 
@@ -21,7 +21,7 @@ ambulator_base::counters! {
 }
 
 /// A VMA's bounds and the bases of its tables.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct RangeRegister {
     start: u64,
     end: u64,

@@ -34,7 +34,7 @@ mod walker;
 pub use table::{ClusteredPageTable, ClusteredTableCounters, ClusteredTableState};
 pub use walker::{ClusteredWalker, ClusteredWalkerCounters};
 
-use ambulator_base::{State, FRAME_BYTES, Invalid, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator_base::{FRAME_BYTES, Invalid, PageSize, PhysAddr, State, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The OS half: what the kernel calls.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, ENTRIES, NEXT, SIZES, WORD, follow, link};
-use ambulator_base::{State, CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use ambulator_structures::frames;

@@ -7,7 +7,7 @@
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
 use ambulator_base::watch::{self, Meaning, Shape, Step};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 

@@ -1,7 +1,7 @@
 //! An elastic cuckoo table in simulated memory.
 
 use super::slot::{Probe, Slot};
-use ambulator_base::{State, CounterSink, FRAME_BYTES, PhysAddr};
+use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr, State};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::{

@@ -4,7 +4,7 @@ use super::slot::{Cluster, Header};
 use super::store::{Backing, Context, CuckooTable};
 use super::walk_tables::{PMD, PUD, WalkTables};
 use super::{EcptSpec, SIZES, key_of};
-use ambulator_base::{State, CounterSink, Counters, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};

@@ -5,7 +5,7 @@ use super::store::View;
 use super::walk_tables::{PMD, PUD, section_of};
 use super::{EcptSpec, SIZES, key_of};
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::elastic::{HashKind, hashes};
@@ -51,7 +51,7 @@ struct WalkCache {
 }
 
 /// A cached slot, and the cycle at which its load completes.
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     words: [u64; 4],
     ready: Cycle,

@@ -22,7 +22,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{State, CounterSink, Counters, PageSize};
+use ambulator_base::{CounterSink, Counters, PageSize, State};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::frames;

@@ -27,7 +27,7 @@ use table::HashedTable;
 use walker::HashedWalker;
 
 use ambulator_base::watch::{Meaning, Shape};
-use ambulator_base::{State, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;

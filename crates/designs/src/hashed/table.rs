@@ -1,7 +1,7 @@
 //! The OS half.
 
 use super::{EMPTY, HashedSpec, LINE_SLOTS, LineSearch, Lines, REMOVED, SIZES, SLOT_BYTES, search, tag};
-use ambulator_base::{State, CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::frames;

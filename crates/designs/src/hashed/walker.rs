@@ -2,7 +2,7 @@
 
 use super::{HashedSpec, LineSearch, Lines, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 

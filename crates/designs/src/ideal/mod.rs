@@ -14,7 +14,7 @@
 mod tests;
 
 use ambulator_base::watch;
-use ambulator_base::{Archive, State, AccessKind, Asid, CounterSink, Counters, Cycle, Page, VirtAddr, lock};
+use ambulator_base::{AccessKind, Archive, Asid, CounterSink, Counters, Cycle, Page, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};

@@ -1,13 +1,13 @@
 //! The VMAs that the kernel has announced: keys of the index before they are mapped (LVM Sec. 4.3.4, 5.2:
 //! page tables are built ahead of time, frames are allocated on demand).
 
-use ambulator_base::State;
 use super::table::PageEntry;
 use super::train::Run;
+use ambulator_base::State;
 use std::collections::BTreeMap;
 
 /// An announced area.
-#[derive(Default, Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Area {
     /// The 4 KiB page after it.
     end: u64,

@@ -2,7 +2,7 @@
 //! mappings).
 
 use super::{LvmSpec, LvmTable};
-use ambulator_base::{State, CounterSink, Page, VirtAddr, lock};
+use ambulator_base::{CounterSink, Page, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! The byte layouts: models of the index, and entries of gapped page tables.
 
-use ambulator_base::{State, PageSize};
 use ambulator_base::watch::{Field, Meaning, Shape, Step};
+use ambulator_base::{PageSize, State};
 use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).

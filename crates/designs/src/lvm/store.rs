@@ -1,6 +1,6 @@
 //! Memory of an index: gapped tables of any size, and the arrays of nodes.
 
-use ambulator_base::{State, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use std::collections::BTreeMap;

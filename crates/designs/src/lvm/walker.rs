@@ -4,7 +4,7 @@ use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec, kernel_base};
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 
@@ -31,7 +31,7 @@ ambulator_base::counters! {
 }
 
 /// A cached model, and the cycle at which its load completes.
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     node: Node,
     ready: Cycle,

@@ -2,7 +2,7 @@
 
 use super::MeHptSpec;
 use crate::ecpt::{Backing, Contiguous, SIZES, Space, StoreParts};
-use ambulator_base::{State, CounterSink, Counters};
+use ambulator_base::{CounterSink, Counters, State};
 use ambulator_os::MapError;
 use ambulator_structures::elastic::{MAX_WAYS, ResizeMode, Side};
 

@@ -4,7 +4,7 @@
 use super::MidgardSpec;
 use super::table::KEY_BITS;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{State, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
@@ -27,7 +27,7 @@ ambulator_base::counters! {
     }
 }
 
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 struct Entry {
     asid: Asid,
     area: Range,

@@ -17,9 +17,9 @@
 mod tests;
 
 use ambulator_base::watch::{self, Meaning, Shape, Step};
-use ambulator_base::{State, 
-    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
-    lock,
+use ambulator_base::{
+    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, State,
+    VirtAddr, lock,
 };
 use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;

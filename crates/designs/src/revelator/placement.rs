@@ -2,7 +2,7 @@
 
 use super::RevelatorSpec;
 use super::tiers::{FrameUse, Kind, MOST_TIERS, PlacementHints, Space, expected_success};
-use ambulator_base::{State, Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls_within, lock, mix64};
+use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, State, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
 use ambulator_sockets::NewNodes;

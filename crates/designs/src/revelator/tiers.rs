@@ -1,13 +1,13 @@
 //! One hash function with a seed for each tier, used by kernels to place frames and by the hardware to
 //! predict them (Revelator Sec. 5.1, 5.2, 5.3.1); and the kernels' placement hints.
 
-use ambulator_base::{State, Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64, mul_high};
+use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high};
 
 /// The most tiers.
 pub(crate) const MOST_TIERS: usize = 8;
 
 /// The kinds of hashed frames.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) enum Kind {
     /// A page of 4 KiB.
     #[default]

@@ -1,7 +1,7 @@
 //! The sensitivity to the number of entries, measured in one pass (RMM Fig. 7): the depth at which each
 //! look-up finds its range in a least-recently-used stack.
 
-use ambulator_base::{State, Asid, Vpn};
+use ambulator_base::{Asid, State, Vpn};
 use ambulator_structures::ranges::Range;
 
 ambulator_base::counters! {

@@ -2,7 +2,7 @@
 //! Fig. 5).
 
 use super::RmmSpec;
-use ambulator_base::{State, CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, State, VirtAddr};
 use ambulator_os::{EagerRange, LedgerCause, PlaceContext, PlaceRequest, Placement};
 
 ambulator_base::counters! {

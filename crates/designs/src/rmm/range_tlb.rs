@@ -4,7 +4,9 @@
 use super::RmmSpec;
 use super::curve::Curve;
 use ambulator_base::watch::{self, Shape, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_base::{
+    AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, Vpn,
+};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
 
@@ -34,7 +36,7 @@ ambulator_base::counters! {
     }
 }
 
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 struct Entry {
     asid: Asid,
     range: Range,

@@ -1,12 +1,12 @@
 //! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative with LRU replacement
 //! (Utopia Sec. 5.7).
 
-use ambulator_base::{State, Cycle, LINE_BYTES, PhysAddr};
+use ambulator_base::{Cycle, LINE_BYTES, PhysAddr, State};
 use ambulator_hardware::{Replacement, ReplacementState, matches};
 use ambulator_mmu::MemoryPort;
 
 /// A line, and the cycle at which it arrives.
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 pub(super) struct Line {
     pub(crate) words: [u64; 8],
     pub(crate) ready: Cycle,

@@ -5,7 +5,7 @@ use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
 use super::ways::{FrameOrder, FreeWay};
 use super::{SetHash, UtopiaSpec};
-use ambulator_base::{State, FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_hardware::ReplacementState;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use std::collections::BTreeMap;

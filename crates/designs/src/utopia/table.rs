@@ -3,7 +3,7 @@
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
-use ambulator_base::{State, FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Companion, Footprint, Mapping, PteFlags, TableContext};
 use ambulator_structures::frames;

@@ -7,7 +7,7 @@ use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
 use ambulator_base::watch::{self, Shape as Picture, Step, StepKind};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {

@@ -74,7 +74,8 @@ impl<W: Write> Write for Summed<W> {
 /// # Errors
 /// A sentence that names the file.
 pub fn write(path: &Path, mut header: Header, save: &mut SaveState<'_>) -> Result<u64, String> {
-    let fail = |error: &dyn std::fmt::Display| format!("{}: the checkpoint cannot be written ({error})", path.display());
+    let fail =
+        |error: &dyn std::fmt::Display| format!("{}: the checkpoint cannot be written ({error})", path.display());
     let output = OutputFile::prepare(path).map_err(|error| fail(&error))?;
     let file = output.open().map_err(|error| fail(&error))?;
     let mut summed = Summed { to: BufWriter::new(file), hash: Xxh3::new() };
@@ -119,7 +120,9 @@ pub fn open(path: &Path) -> Result<Opened, String> {
     let name = path.display();
     let unreadable = |error: io::Error| format!("{name}: the checkpoint cannot be read ({error})");
     let damaged = |what: &str| {
-        format!("{name}: the checkpoint is damaged or cut off ({what}); remove the file, and the next run makes it again")
+        format!(
+            "{name}: the checkpoint is damaged or cut off ({what}); remove the file, and the next run makes it again"
+        )
     };
     let mut file = File::open(path).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
@@ -197,7 +200,9 @@ mod tests {
         let opened = open(&path).unwrap();
         assert_eq!(opened.header, header);
         let mut state = Vec::new();
-        opened.load(&mut |from| from.read_to_end(&mut state).map(|read| read as u64).map_err(|e| e.to_string())).unwrap();
+        opened
+            .load(&mut |from| from.read_to_end(&mut state).map(|read| read as u64).map_err(|e| e.to_string()))
+            .unwrap();
         assert_eq!(state, vec![7; 100_000]);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }

@@ -53,14 +53,17 @@ impl Checkpoints {
     pub fn of(&self, cell: &Cell) -> Result<OfCell, String> {
         let spec = cell.spec.as_ref().map_err(Clone::clone)?;
         if !cell.is_known() {
-            return Err("a checkpoint cannot be found again without knowing what it is of: the program is a pipe, or the \
+            return Err(
+                "a checkpoint cannot be found again without knowing what it is of: the program is a pipe, or the \
                         design has code of its own that has no digest; run without --checkpoint"
-                .into());
+                    .into(),
+            );
         }
         let timed = !spec.warms_up_without_time();
         let place = |timed: bool| {
             let settings = spec.settings_of_warmup(timed);
-            let text = format!("{}\n{}\n{}", cell.info.build, cell.programs.identity(), Value::Object(settings.clone()));
+            let text =
+                format!("{}\n{}\n{}", cell.info.build, cell.programs.identity(), Value::Object(settings.clone()));
             let key = format!("{:032x}", xxh3_128(text.as_bytes()));
             Place { path: self.folder.join(format!("{key}.{SUFFIX}")), key, settings }
         };

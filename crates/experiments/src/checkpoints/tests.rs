@@ -82,7 +82,10 @@ fn a_checkpoint_of_another_run_or_build_and_a_damaged_one_are_named() {
         run.outcome.unwrap()
     };
     let error = why(&large);
-    assert!(error.contains("is not of this run") && error.contains("mmu.l2_tlb.entries is 512 there, here 1024"), "{error}");
+    assert!(
+        error.contains("is not of this run") && error.contains("mmu.l2_tlb.entries is 512 there, here 1024"),
+        "{error}"
+    );
     fs::rename(&wanted, &path).unwrap();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 3]).unwrap();

@@ -2,7 +2,7 @@
 //! calls.
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{

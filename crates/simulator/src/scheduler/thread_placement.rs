@@ -14,7 +14,7 @@ use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
 use crate::scheduler::Scheduler;
 use crate::stream::SharedStream;
-use ambulator_base::{Archive, State, Batch, ProcessId, VmEvent};
+use ambulator_base::{Archive, Batch, ProcessId, State, VmEvent};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -278,10 +278,8 @@ impl ThreadPlacement {
         self.waiting.state(archive);
         self.ended.state(archive);
         for queue in &mut self.queues {
-            let mut segments: Vec<(usize, usize, (usize, ProcessId))> = queue
-                .iter()
-                .map(|of| (of.number, of.records.start, (of.records.end, of.process)))
-                .collect();
+            let mut segments: Vec<(usize, usize, (usize, ProcessId))> =
+                queue.iter().map(|of| (of.number, of.records.start, (of.records.end, of.process))).collect();
             segments.state(archive);
             if archive.loads() {
                 let segment = |(number, start, (end, process))| Segment {

@@ -5,7 +5,7 @@ use super::load::{is_path, read};
 use super::preset::{PresetKind, preset, presets};
 use super::problem::{Problem, Source, SpecError};
 use super::quantity::show_size;
-use super::schema::{Since, Kind, Setting};
+use super::schema::{Kind, Setting, Since};
 use ambulator_base::{excerpt, nearest};
 use ambulator_trace::TraceOptions;
 use ambulator_workloads::ProgramRequest;

@@ -1,7 +1,7 @@
 //! Insertion and removal; both advance resizes.
 
 use super::{ElasticSpec, MAX_WAYS, Place, Resize, Side, Way};
-use ambulator_base::{State, Random};
+use ambulator_base::{Random, State};
 
 /// Buckets of the histograms of re-insertions; the last one counts all larger values too.
 pub const REINSERTION_BUCKETS: usize = 16;

@@ -3,7 +3,7 @@
 use ambulator_base::State;
 
 /// Which of a way's two tables. There are two during a resize out of place, otherwise only [`Side::Old`].
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub enum Side {
     /// The table that always exists; during a resize, the source.
     #[default]
@@ -13,7 +13,7 @@ pub enum Side {
 }
 
 /// A slot of a way.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Place {
     /// Number of the way.
     pub way: usize,
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 /// A resize in progress.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, State)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Resize {
     /// Slots after the resize: twice or half of the current ones.
     pub to: u64,

@@ -8,7 +8,7 @@
 //! from the start (Sec. 6, "Accessed & Dirty bits"), because hardware that hits a range sets neither.
 
 use super::{Range, RangeRules, RangeTable, segment_registers};
-use ambulator_base::{State, Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, VirtAddr, Vpn};
+use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, State, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{
     Companion, CompanionFactory, Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext,

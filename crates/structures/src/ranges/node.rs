@@ -7,7 +7,7 @@
 //! The paper gives the sizes but not the order. In this order a single shift finds a key.
 
 use ambulator_base::watch::{self, Meaning, Shape};
-use ambulator_base::{State, LINE_BYTES, Pfn, PhysAddr, Vpn};
+use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, State, Vpn};
 use ambulator_memory::PhysicalMemory;
 
 /// Ranges of a node.

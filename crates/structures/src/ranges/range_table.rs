@@ -5,7 +5,7 @@
 
 use super::node::{NODE_BYTES, Node, RANGES, Range};
 use crate::frames;
-use ambulator_base::{State, FRAME_BYTES, Pfn, PhysAddr, Vpn};
+use ambulator_base::{FRAME_BYTES, Pfn, PhysAddr, State, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, LedgerCause, TableContext};
 

@@ -16,7 +16,7 @@ use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters, entry_meaning};
 
 use crate::pte::Pte;
-use ambulator_base::{State, CounterSink, PageSize, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, PageSize, Pfn, State, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
 /// log2 of the entries of an ordinary node, which fills a frame.

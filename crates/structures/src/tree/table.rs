@@ -2,7 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeRequest, leaf_size};
 use crate::pte::Pte;
-use ambulator_base::{State, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_memory::{FrameSlot, PhysicalMemory};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
 

@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, NODE_BITS};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{State, Asid, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{Asid, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, PwcSpec};
 
@@ -15,7 +15,7 @@ const fn shift_of(level: usize) -> u32 {
 }
 
 /// An entry of a level, and the cycle at which its load completes.
-#[derive(Default, Clone, Copy, State)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     pte: Pte,
     ready: Cycle,

@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Meaning, Shape};
-use ambulator_base::{State, AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
