@@ -66,7 +66,7 @@ pub struct RunRequest {
     fresh: bool,
     /// The folder of checkpoints, if there is one.
     #[pyo3(item)]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
     /// The command that results say made them.
     #[pyo3(item)]
     pub command: Vec<String>,

@@ -190,7 +190,7 @@ impl State for Core {
         end.state(archive);
         event_at.state(archive);
         phase.state(archive);
-        let _ = front_end; // BROKEN
+        front_end.state(archive);
         counters.state(archive);
         executed.state(archive);
         untimed_from.state(archive);
