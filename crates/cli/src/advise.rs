@@ -205,6 +205,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     let wanted = !arguments.no_progress;
     let ran = match source {
         Source::Stream(programs) => {
+            store::no_checkpoint_of_a_live_program(&arguments.store)?;
             if arguments.seeds.is_some_and(|seeds| seeds > 1) {
                 return Err(Failure::bad(
                     "--seeds: what comes from a captured program or a pipe can be read once only",

@@ -86,15 +86,13 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
             serde_json::to_vec_pretty(&document).ok()
         })
     });
+    if recorded.is_some() && arguments.store.checkpoint.is_some() {
+        return Err(Failure::bad("--checkpoint: a run that is recorded (--timeline) warms its own machine; leave one of them out"));
+    }
     let began = std::time::Instant::now();
     let Ran { mut outcome, stored, told, status } = match source {
         Source::Stream(programs) => {
-            if arguments.store.checkpoint.is_some() {
-                return Err(Failure::bad(
-                    "--checkpoint: a live program cannot be rewound to where a checkpoint was taken; capture it into a file, \
-                     and run that",
-                ));
-            }
+            store::no_checkpoint_of_a_live_program(&arguments.store)?;
             if extent.seeds > 1 {
                 return Err(Failure::bad("--seeds: what comes from a pipe can be read once only; save it as a file"));
             }

@@ -54,6 +54,17 @@ pub fn checkpoints(folder: Option<&Path>) -> Result<Option<Arc<Checkpoints>>, Fa
     folder.map(|folder| Checkpoints::open(folder).map(Arc::new).map_err(Failure::bad)).transpose()
 }
 
+/// Rejects checkpoints of what comes from a pipe or from a program that runs now.
+pub fn no_checkpoint_of_a_live_program(arguments: &StoreArguments) -> Result<(), Failure> {
+    match arguments.checkpoint {
+        None => Ok(()),
+        Some(_) => Err(Failure::bad(
+            "--checkpoint: a live program cannot be rewound to where a checkpoint was taken; capture it into a file, and \
+             run that",
+        )),
+    }
+}
+
 /// Opens a store that must exist, to look at it.
 pub fn existing(named: Option<&PathBuf>) -> Result<Store, Failure> {
     let Some((folder, _)) = folder(&StoreArguments { store: named.cloned(), ..StoreArguments::default() }) else {

@@ -418,27 +418,18 @@ fn advance(
         None => {
             let programs = streams.iter().map(|stream| (Arc::clone(stream), queued.job)).collect();
             match Machine::new(&job.spec, programs) {
-                Ok(machine) => match too_little_address_space() {
-                    Some(sentence) => return Some(Err(Stop::Failed(sentence))),
-                    None => {
-                        let machine = queued.machine.insert(machine);
-                        if let Some(part) = progress.timeline(queued.job) {
-                            machine.record_timeline(part, &job.design);
-                        }
-                        match &queued.checkpoint {
-                            Err(why) => return Some(Err(Stop::Failed(why.clone()))),
-                            Ok(Some((checkpoint, Some(start)))) => {
-                                let loaded = checkpoint.load(&mut |from| machine.load_state(start, from));
-                                if let Err(why) = loaded {
-                                    return Some(Err(Stop::Failed(why)));
-                                }
-                            }
-                            Ok(Some((_, None))) => machine.stop_at_checkpoint(),
-                            Ok(None) => {}
-                        }
-                        machine
+                Ok(mut machine) => {
+                    if let Some(sentence) = too_little_address_space() {
+                        return Some(Err(Stop::Failed(sentence)));
                     }
-                },
+                    if let Some(part) = progress.timeline(queued.job) {
+                        machine.record_timeline(part, &job.design);
+                    }
+                    if let Err(why) = begin(&mut machine, &queued.checkpoint) {
+                        return Some(Err(Stop::Failed(why)));
+                    }
+                    queued.machine.insert(machine)
+                }
                 Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
             }
         }
@@ -447,6 +438,21 @@ fn advance(
         Ok(true) => None,
         Ok(false) => Some(Ok(())),
         Err(stop) => Some(Err(stop)),
+    }
+}
+
+/// Begins a machine where its checkpoint says.
+///
+/// # Errors
+/// The checkpoint cannot be used.
+fn begin(machine: &mut Machine, checkpoint: &Result<Option<OfJob>, String>) -> Result<(), String> {
+    match checkpoint.as_ref().map_err(Clone::clone)? {
+        Some((checkpoint, Some(start))) => checkpoint.load(&mut |from| machine.load_state(start, from)),
+        Some((_, None)) => {
+            machine.stop_at_checkpoint();
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 
