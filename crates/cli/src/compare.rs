@@ -87,7 +87,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
         })
     });
     if recorded.is_some() && arguments.store.checkpoint.is_some() {
-        return Err(Failure::bad("--checkpoint: a run that is recorded (--timeline) warms its own machine; leave one of them out"));
+        return Err(Failure::bad(
+            "--checkpoint: a run that is recorded (--timeline) warms its own machine; leave one of them out",
+        ));
     }
     let began = std::time::Instant::now();
     let Ran { mut outcome, stored, told, status } = match source {
