@@ -13,8 +13,20 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The crates whose sources decide about results.
-const MODELS: [&str; 11] =
-    ["base", "memory", "hardware", "mmu", "os", "structures", "sockets", "designs", "trace", "workloads", "simulator"];
+const MODELS: [&str; 12] = [
+    "derive",
+    "base",
+    "memory",
+    "hardware",
+    "mmu",
+    "os",
+    "structures",
+    "sockets",
+    "designs",
+    "trace",
+    "workloads",
+    "simulator",
+];
 
 /// All files below `path`, or itself, but tests and documents.
 fn files(path: &Path, found: &mut Vec<PathBuf>) {

@@ -60,6 +60,7 @@ def compare(
     threads: int = 0,
     store: Store = None,
     fresh: bool = False,
+    checkpoint: Path_ | None = None,
     progress: bool | Progress | None = None,
 ) -> Results:
     """Runs designs on the same program and returns one row for each. Speed-ups are relative to the first.
@@ -76,6 +77,9 @@ def compare(
     With a `store`, results are kept, and found again by this and by the command; `fresh` computes them anew. An
     array is known by its contents, a design in Python by its code.
 
+    With a folder for `checkpoint`, each run starts from the checkpoint of its machine after the warm-up, or makes
+    it; the column `host.checkpoint` says which. A page table in Python has none.
+
     A design that fails is a row with its reason, and the others go on; `Results.check` raises it. Ctrl-C
     raises `Interrupted`, which has the results so far.
     """
@@ -85,7 +89,7 @@ def compare(
     overriding = _joined(settings, asked) | _defaults(programs, machine, dict(settings or {}) | asked)
     cells = [_cell(design, machine, overriding, 0, 0) for design in _designs(designs)]
     mix = {"programs": programs, "footprint": _text(footprint), "program_set": _options(program_settings)}
-    return _run([mix], cells, _request(bounds, True, threads, seeds, store, fresh), progress)
+    return _run([mix], cells, _request(bounds, True, threads, seeds, store, fresh, checkpoint), progress)
 
 
 def run(
@@ -105,6 +109,7 @@ def run(
     seeds: int = 1,
     store: Store = None,
     fresh: bool = False,
+    checkpoint: Path_ | None = None,
     progress: bool | Progress | None = None,
 ) -> Run:
     """Runs one design on a program. The arguments are those of `compare`. Raises `RunError` if the run fails.
@@ -127,6 +132,7 @@ def run(
         threads=1 if seeds == 1 else 0,
         store=store,
         fresh=fresh,
+        checkpoint=checkpoint,
         progress=progress,
     )
     return results[0].check()
@@ -151,6 +157,7 @@ def sweep(
     threads: int = 0,
     store: Store = None,
     fresh: bool = False,
+    checkpoint: Path_ | None = None,
     progress: bool | Progress | None = None,
 ) -> Results:
     """Runs every design on every program and machine, with every combination of the settings that `vary`:
@@ -192,7 +199,7 @@ def sweep(
                 group += 1
     if not mixes:
         raise ProgramError("nothing to run: name at least one program")
-    return _run(mixes, cells, _request(False, False, threads, seeds, store, fresh), progress, keys)
+    return _run(mixes, cells, _request(False, False, threads, seeds, store, fresh, checkpoint), progress, keys)
 
 
 def study(
@@ -202,11 +209,12 @@ def study(
     threads: int = 0,
     store: Store = None,
     fresh: bool = False,
+    checkpoint: Path_ | None = None,
     progress: bool | Progress | None = None,
 ) -> Results:
     """Runs a study: the file that `ambulator sweep` reads. `quick` takes its small sizes. The rows are those
     of `sweep`."""
-    request = _request(False, False, threads, 1, store, fresh)
+    request = _request(False, False, threads, 1, store, fresh, checkpoint)
     return _results(_ambulator.run_study(Path(path), quick, request, progress_of(progress)))
 
 
@@ -226,7 +234,9 @@ def _run(
     return _results(finished)
 
 
-def _request(bounds: bool, strict: bool, threads: int, seeds: int, store: Store, fresh: bool) -> dict[str, Any]:
+def _request(
+    bounds: bool, strict: bool, threads: int, seeds: int, store: Store, fresh: bool, checkpoint: Path_ | None
+) -> dict[str, Any]:
     if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
         raise SpecError(f"`seeds` is {seeds!r}: give a whole number from 1 to {MOST_SEEDS}")
     if not isinstance(threads, int) or threads < 0:
@@ -238,6 +248,7 @@ def _request(bounds: bool, strict: bool, threads: int, seeds: int, store: Store,
         "seeds": seeds,
         "store": _folder(store),
         "fresh": fresh,
+        "checkpoint": None if checkpoint is None else Path(checkpoint),
         "command": ["python"],
     }
 

@@ -10,7 +10,7 @@ use crate::streams::run_streams;
 use crate::summary::{Finished, Group};
 use ambulator_base::{Invalid, distinct_notes, lock};
 use ambulator_experiments::row::CellInfo;
-use ambulator_experiments::{
+use ambulator_experiments::{Checkpoints, 
     BOUND, Bounds, Cell, Programs, Reuse, Runner, Store, difference_from_presets, memory_available,
 };
 use ambulator_simulator::spec::{RunMode, Spec, SpecRequest, option_settings, unused};
@@ -64,6 +64,9 @@ pub struct RunRequest {
     /// Whether stored results are not used.
     #[pyo3(item)]
     fresh: bool,
+    /// The folder of checkpoints, if there is one.
+    #[pyo3(item)]
+    pub checkpoint: Option<PathBuf>,
     /// The command that results say made them.
     #[pyo3(item)]
     pub command: Vec<String>,
@@ -351,9 +354,11 @@ pub fn run_through(
     };
     let mut warnings = store.as_ref().map_or_else(Vec::new, |store| lock(store).warnings().to_vec());
     announce(shared, cells.iter().map(|cell| cell.design.as_str()));
+    let checkpoints = request.checkpoint.as_deref().map(Checkpoints::open).transpose().map_err(Failure::Run)?;
     let runner = Runner {
         store: store.clone(),
         reuse: if request.fresh { Reuse::Nothing } else { Reuse::Final },
+        checkpoints: checkpoints.map(Arc::new),
         threads: request.threads,
         memory: memory_available(),
         stop: Arc::clone(stop),
@@ -361,6 +366,7 @@ pub fn run_through(
     };
     let done = runner.run(cells.clone());
     let schema = done.schema(0..cells.len());
+    warnings.extend(done.checkpoints);
     warnings.extend(done.not_stored);
     warnings.extend(store.and_then(|store| lock(&store).finish().err()));
     warnings.extend(done.fewer_threads);

@@ -38,6 +38,8 @@ pub fn run_study<'py>(
             let store = Store::open(folder).map_err(Failure::Run)?;
             store.write_study(&study.name, &study.description(&request.command)).map_err(Failure::Run)?;
         }
+        let checkpoint = request.checkpoint.clone().or_else(|| figure.checkpoint.clone());
+        let request = RunRequest { checkpoint, ..request };
         let mut finished = run_through(study.cells.clone(), in_groups(&study), &request, shared, stop)?;
         finished.seconds = began.elapsed().as_secs_f64();
         finished.command.clone_from(&request.command);

@@ -4,7 +4,7 @@ use crate::borrowed::{Os, Port, lend_os};
 use crate::failure::exception;
 use crate::threads;
 use crate::walker::{checked, entry_of, look_up};
-use ambulator_base::{FRAME_BYTES, Page, PhysAddr, SimHostRefusal, VirtAddr, lock};
+use ambulator_base::{State, Archive, FRAME_BYTES, Page, PhysAddr, SimHostRefusal, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::frames;
@@ -247,6 +247,13 @@ impl PythonTable {
 fn page_of(py: Python<'_>, page: Page) -> PyResult<Py<PyAny>> {
     let class = py.import("ambulator.table")?.getattr("Page")?;
     Ok(class.call1((page.start.0, page.size.bytes()))?.unbind())
+}
+
+/// Objects of Python cannot be saved.
+impl State for PythonTable {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.fail("a page table in Python has no state that could be saved: run without a checkpoint");
+    }
 }
 
 impl PageTable for PythonTable {

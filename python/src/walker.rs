@@ -2,7 +2,7 @@
 
 use crate::borrowed::{Reads, lend_port};
 use crate::table::{Instance, Instances};
-use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, SimHostRefusal, VirtAddr};
+use ambulator_base::{State, Archive, AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, SimHostRefusal, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::Mapping;
@@ -140,6 +140,13 @@ impl PythonWalker {
     /// A walker for tables among these.
     pub fn new(instances: Arc<Instances>) -> PythonWalker {
         PythonWalker { instances, current: None }
+    }
+}
+
+/// Objects of Python cannot be saved.
+impl State for PythonWalker {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.fail("a page table in Python has no state that could be saved: run without a checkpoint");
     }
 }
 

@@ -9,7 +9,7 @@ pub const LINE_BYTES: u64 = 64;
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident($inner:ty), $prefix:literal, $format:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ambulator_derive::State)]
         #[serde(transparent)]
         #[repr(transparent)]
         pub struct $name(pub $inner);

@@ -121,6 +121,12 @@ macro_rules! counters {
             $( #[doc = $meaning] pub $field: u64, )*
         }
 
+        impl $crate::State for $name {
+            fn state(&mut self, archive: &mut $crate::Archive<'_>) {
+                $( $crate::State::state(&mut self.$field, archive); )*
+            }
+        }
+
         impl $crate::Counters for $name {
             const DEFS: &'static [$crate::CounterDef] = &[
                 $( $crate::CounterDef {

@@ -1,7 +1,9 @@
 //! Latency histograms: exact below 64, then 16 buckets per power of two (each at most 6.3% wide).
 
+use crate::State;
+
 /// A histogram of `u64` samples with exact count, sum, minimum and maximum.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, State)]
 pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,

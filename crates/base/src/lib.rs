@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+// What is derived names this crate.
+extern crate self as ambulator_base;
+
 mod abandoned;
 mod address;
 mod counter;
@@ -19,12 +22,14 @@ mod same_file;
 mod sim_host;
 mod sim_host_limits;
 mod source;
+mod state;
 mod student_t;
 mod text_file;
 pub mod watch;
 
 pub use abandoned::{Abandoned, unless_stopped};
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
+pub use ambulator_derive::State;
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
 pub use invalid::Invalid;
@@ -40,5 +45,6 @@ pub use same_file::InputFiles;
 pub use sim_host::prefetch_sim_host;
 pub use sim_host_limits::{SimHostRefusal, address_space_left, sim_host_limits};
 pub use source::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, distinct_notes};
+pub use state::{Archive, Each, State};
 pub use student_t::student_t;
 pub use text_file::{excerpt, read_text};

@@ -1,6 +1,6 @@
 //! Pages, frames and page sizes.
 
-use crate::{PhysAddr, VirtAddr};
+use crate::{PhysAddr, State, VirtAddr};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -10,17 +10,17 @@ pub const FRAME_SHIFT: u32 = 12;
 pub const FRAME_BYTES: u64 = 1 << FRAME_SHIFT;
 
 /// A virtual page number, in units of 4 KiB whatever the size of the page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, State)]
 #[serde(transparent)]
 pub struct Vpn(pub u64);
 
 /// A physical frame number, in units of 4 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, State)]
 #[serde(transparent)]
 pub struct Pfn(pub u64);
 
 /// A page size: any power of two from 4 KiB to 1 GiB (x86-64 has three of them).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, State)]
 #[serde(transparent)]
 pub struct PageSize(u8);
 
@@ -67,6 +67,13 @@ impl PageSize {
     }
 }
 
+/// The base page.
+impl Default for PageSize {
+    fn default() -> Self {
+        PageSize::SIZE_4K
+    }
+}
+
 impl fmt::Debug for PageSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -84,7 +91,7 @@ impl fmt::Display for PageSize {
 }
 
 /// A virtual page. `start` is aligned to `size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, State)]
 pub struct Page {
     /// Lowest address of the page.
     pub start: VirtAddr,

@@ -1,5 +1,6 @@
 //! The seeded random generator. Nothing random comes from time, host addresses or hash-map order.
 
+use crate::{Archive, State};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -54,6 +55,23 @@ impl Random {
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+impl State for Random {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        // The generator shows its words only as serialised data: a list of four.
+        let mut words: [u64; 4] = serde_json::to_value(&self.0)
+            .ok()
+            .and_then(|value| serde_json::from_value(value.get("s")?.clone()).ok())
+            .unwrap_or_default();
+        words.state(archive);
+        if archive.loads() {
+            match serde_json::from_value(serde_json::json!({ "s": words })) {
+                Ok(generator) => self.0 = generator,
+                Err(error) => archive.fail(format!("a random generator's state is wrong ({error})")),
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The elements of a program's stream: access records, and the VM events between them.
 
-use crate::{PageSize, PhysAddr, ProcessId, VirtAddr};
+use crate::{PageSize, PhysAddr, ProcessId, State, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum AccessKind {
 }
 
 /// The kind of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, State)]
 #[repr(u8)]
 pub enum RecordKind {
     /// The access of one load instruction.
@@ -37,7 +37,7 @@ pub enum RecordKind {
 ///
 /// A dependence is the distance in records back to the load whose value determines this record's address (or
 /// the branch's outcome); 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 #[repr(C)]
 pub struct Record {
     /// Address of the instruction.
@@ -71,7 +71,7 @@ impl Record {
 }
 
 /// Access rights of a mapping.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, State)]
 pub struct Protection {
     /// Loads are allowed. (x86-64 has no unreadable present page; `PROT_NONE` is `NONE`.)
     pub read: bool,
@@ -103,9 +103,12 @@ impl Protection {
 }
 
 /// The kind of memory that a mapping maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, State,
+)]
 pub enum MapKind {
     /// Anonymous memory (`mmap`).
+    #[default]
     Anonymous,
     /// A private file mapping: text, or data of libraries. Never huge.
     File,

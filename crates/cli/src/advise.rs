@@ -205,6 +205,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     let wanted = !arguments.no_progress;
     let ran = match source {
         Source::Stream(programs) => {
+            store::no_checkpoint_of_a_live_program(&arguments.store)?;
             if arguments.seeds.is_some_and(|seeds| seeds > 1) {
                 return Err(Failure::bad(
                     "--seeds: what comes from a captured program or a pipe can be read once only",
@@ -213,7 +214,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
             let progress = progress::bars(&names, wanted && !arguments.json);
             let comparison = Comparison { jobs, programs, threads: arguments.threads, stop, progress };
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
-            Ran { outcome, stored: Vec::new(), told: None, status: DONE }
+            Ran { outcome, stored: Vec::new(), told: Vec::new(), status: DONE }
         }
         Source::Known(programs) => {
             // A trace is the same with every seed.
@@ -223,6 +224,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
             let runner = Runner {
                 store: store::open(&arguments.store)?,
                 reuse: store::reuse(&arguments.store),
+                checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref())?,
                 threads: arguments.threads,
                 memory: memory_available(),
                 stop,

@@ -131,6 +131,12 @@ Examples:
   ambulator results 3f8a 91c2              # two side by side
   ambulator results --program gups --compare")]
     Results(crate::results::ResultsArguments),
+    /// List the checkpoints of a folder: what each is of, its size, and whether this version can use it.
+    #[command(after_help = "\
+Examples:
+  ambulator compare gups --designs radix,thp --checkpoint out/checkpoints --set run.warmup_mode=functional
+  ambulator checkpoints out/checkpoints")]
+    Checkpoints(crate::checkpoints::CheckpointsArguments),
     /// Say what differs between two runs, stores or studies: settings first, then the numbers that moved.
     #[command(after_help = "\
 Examples:
@@ -244,6 +250,10 @@ pub struct StoreArguments {
     /// Run everything, also what is in the store.
     #[arg(long)]
     pub fresh: bool,
+    /// Start each run from the checkpoint of its machine after the warm-up in this folder; where there is none yet,
+    /// make it.
+    #[arg(long, value_name = "FOLDER")]
+    pub checkpoint: Option<PathBuf>,
 }
 
 /// The program and the length of the run.

@@ -86,21 +86,28 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
             serde_json::to_vec_pretty(&document).ok()
         })
     });
+    if recorded.is_some() && arguments.store.checkpoint.is_some() {
+        return Err(Failure::bad(
+            "--checkpoint: a run that is recorded (--timeline) warms its own machine; leave one of them out",
+        ));
+    }
     let began = std::time::Instant::now();
     let Ran { mut outcome, stored, told, status } = match source {
         Source::Stream(programs) => {
+            store::no_checkpoint_of_a_live_program(&arguments.store)?;
             if extent.seeds > 1 {
                 return Err(Failure::bad("--seeds: what comes from a pipe can be read once only; save it as a file"));
             }
             let comparison = Comparison { jobs, programs, threads: extent.threads, stop, progress: finished };
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
-            Ran { outcome, stored: Vec::new(), told: None, status: DONE }
+            Ran { outcome, stored: Vec::new(), told: Vec::new(), status: DONE }
         }
         Source::Known(programs) => {
             let runner = Runner {
                 store: store::open(&arguments.store)?,
                 // What is recorded must run.
                 reuse: if recorded.is_some() { Reuse::Nothing } else { store::reuse(&arguments.store) },
+                checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref())?,
                 threads: extent.threads,
                 memory: memory_available(),
                 stop,
@@ -116,7 +123,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     if !arguments.quiet && !to_stdout {
         show(&outcome, &verdict, &bound_runs, took);
     }
-    told.filter(|_| !arguments.quiet).iter().for_each(|told| report(told));
+    told.iter().filter(|_| !arguments.quiet).for_each(|told| report(told));
     let cautions = cautions(&outcome.runs, &lengths);
     cautions.iter().for_each(|sentence| warn(sentence));
     // Notes that appeared only during the run.
@@ -314,7 +321,7 @@ pub struct Ran {
     /// Designs whose runs were in the store.
     pub stored: Vec<String>,
     /// How many of them, in a sentence.
-    pub told: Option<String>,
+    pub told: Vec<String>,
     /// The exit status, as far as the store decides it.
     pub status: u8,
 }
@@ -359,7 +366,8 @@ pub fn run_cells(
     };
     let stored = (0..jobs.len()).filter(|at| all_stored(*at)).map(|at| jobs[at].design.clone()).collect();
     let status = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
-    let told = store::told(runner.store.as_ref(), &finished);
+    let told: Vec<String> =
+        finished.checkpoints.iter().cloned().chain(store::told(runner.store.as_ref(), &finished)).collect();
     let schema = finished.schema(0..finished.cells.len());
     let notes = finished.notes;
     let mut of_jobs: Vec<Vec<RunResult>> = vec![Vec::new(); jobs.len()];

@@ -8,6 +8,7 @@ mod capture;
 #[cfg(not(target_os = "linux"))]
 #[path = "capture/elsewhere.rs"]
 mod capture;
+mod checkpoints;
 mod cluster;
 mod compare;
 mod conformance;
@@ -126,6 +127,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Results(arguments) => results::results(&arguments),
+        Command::Checkpoints(arguments) => checkpoints::run(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),

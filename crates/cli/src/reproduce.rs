@@ -35,6 +35,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         })
     });
     let mut code = DONE;
+    let checkpoints = store::checkpoints(arguments.store.checkpoint.as_deref())?;
     for (number, figure) in figures.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             code = SOME_FAILED;
@@ -48,6 +49,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         let runner = Runner {
             store: store.clone(),
             reuse: store::reuse(&arguments.store),
+            checkpoints: checkpoints.clone(),
             threads: arguments.threads,
             memory: memory_available(),
             stop: stop.clone(),

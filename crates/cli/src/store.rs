@@ -4,8 +4,8 @@ use crate::arguments::StoreArguments;
 use crate::output::warn;
 use crate::{Failure, SOME_FAILED};
 use ambulator_base::{InputFiles, lock};
-use ambulator_experiments::{DEFAULT_STORE, Finished, Reuse, Store};
-use std::path::PathBuf;
+use ambulator_experiments::{Checkpoints, DEFAULT_STORE, Finished, Reuse, Store};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// The environment variable with the folder of the store.
@@ -24,7 +24,7 @@ fn folder(arguments: &StoreArguments) -> Option<(PathBuf, bool)> {
 
 /// The results that a command reads: those that are named, or else the store.
 pub fn results(named: &[PathBuf]) -> Vec<PathBuf> {
-    let store = || folder(&StoreArguments { store: None, fresh: false }).map(|(folder, _)| folder);
+    let store = || folder(&StoreArguments::default()).map(|(folder, _)| folder);
     if named.is_empty() { store().into_iter().collect() } else { named.to_vec() }
 }
 
@@ -49,9 +49,25 @@ pub fn open(arguments: &StoreArguments) -> Result<Option<Arc<Mutex<Store>>>, Fai
     }
 }
 
+/// The folder of checkpoints, created if it is missing.
+pub fn checkpoints(folder: Option<&Path>) -> Result<Option<Arc<Checkpoints>>, Failure> {
+    folder.map(|folder| Checkpoints::open(folder).map(Arc::new).map_err(Failure::bad)).transpose()
+}
+
+/// Rejects checkpoints of what comes from a pipe or from a program that runs now.
+pub fn no_checkpoint_of_a_live_program(arguments: &StoreArguments) -> Result<(), Failure> {
+    match arguments.checkpoint {
+        None => Ok(()),
+        Some(_) => Err(Failure::bad(
+            "--checkpoint: a live program cannot be rewound to where a checkpoint was taken; capture it into a file, and \
+             run that",
+        )),
+    }
+}
+
 /// Opens a store that must exist, to look at it.
 pub fn existing(named: Option<&PathBuf>) -> Result<Store, Failure> {
-    let Some((folder, _)) = folder(&StoreArguments { store: named.cloned(), fresh: false }) else {
+    let Some((folder, _)) = folder(&StoreArguments { store: named.cloned(), ..StoreArguments::default() }) else {
         return Err(Failure::bad("there is no store: name its folder with --store"));
     };
     if !folder.join("cells").is_dir() {

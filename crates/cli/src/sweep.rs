@@ -43,8 +43,15 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         false if arguments.retry_failed => Reuse::Final,
         false => Reuse::All,
     };
-    let mut runner =
-        Runner { store: store.clone(), reuse, threads: arguments.threads, memory, stop, progress: Arc::new(Silent) };
+    let mut runner = Runner {
+        store: store.clone(),
+        reuse,
+        checkpoints: store::checkpoints(arguments.store.checkpoint.as_deref().or(figure.checkpoint.as_deref()))?,
+        threads: arguments.threads,
+        memory,
+        stop,
+        progress: Arc::new(Silent),
+    };
     if arguments.cluster.is_asked() {
         return cluster::sweep(arguments, &study, runner);
     }
@@ -85,6 +92,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         print_folded(&format!("\n{}", study.about_seeds()), 0);
         summary.iter().for_each(|sentence| print_folded(sentence, 0));
     }
+    finished.checkpoints.iter().filter(|_| !arguments.quiet).for_each(|told| report(told));
     store::told(store.as_ref(), &finished).filter(|_| !arguments.quiet).iter().for_each(|told| report(told));
     let failures = study.failures(&finished);
     failures.iter().for_each(|failure| report(failure));

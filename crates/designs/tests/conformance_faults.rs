@@ -1,6 +1,6 @@
 //! The suite must fail tables that are wrong: each fault here is one that it has to find.
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_conformance::{Options, check};
 use ambulator_designs::catalogue;
 use ambulator_memory::PhysicalMemory;
@@ -79,7 +79,8 @@ impl TableFactory for Tables {
     }
 }
 
-struct Table(Box<dyn PageTable>, Fault, Vec<u64>);
+#[derive(State)]
+struct Table(Box<dyn PageTable>, #[state(skip)] Fault, Vec<u64>);
 
 impl PageTable for Table {
     fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
@@ -152,7 +153,8 @@ impl PageTable for Table {
     }
 }
 
-struct Hardware(Box<dyn Walker>, Fault, bool);
+#[derive(State)]
+struct Hardware(Box<dyn Walker>, #[state(skip)] Fault, bool);
 
 /// A port that changes what goes by.
 struct Meddling<'a>(&'a mut dyn MemoryPort, Fault);

@@ -174,6 +174,11 @@ impl Programs {
         })
     }
 
+    /// What identifies them, in any text.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
     /// Whether a request is for something whose contents cannot be known before it runs: a pipe or a device.
     pub fn is_stream(request: &ProgramRequest) -> bool {
         let known = ambulator_workloads::program(&request.name).is_some();

@@ -146,6 +146,7 @@ fn trial(cell: &Cell, runner: &Runner) -> Option<Speed> {
     let alone = Runner {
         store: None,
         reuse: Reuse::Nothing,
+        checkpoints: None,
         threads: 1,
         memory: runner.memory,
         stop: Arc::clone(&runner.stop),
@@ -186,6 +187,7 @@ mod tests {
         let runner = Runner {
             store: Some(Arc::clone(&store)),
             reuse: Reuse::All,
+            checkpoints: None,
             threads: 1,
             memory: 1 << 30,
             stop: Arc::default(),

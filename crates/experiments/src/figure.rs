@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// A program of a figure's sweep: in its file a table, or just a name.
@@ -276,6 +277,9 @@ pub struct Figure {
     /// Seeds; by default one.
     #[serde(default)]
     pub seeds: Option<Seeds>,
+    /// The folder of checkpoints, from which runs start and where they are made; by default none.
+    #[serde(default)]
+    pub checkpoint: Option<PathBuf>,
     /// Designs of the sweep with additional settings.
     #[serde(default)]
     pub variants: Vec<Variant>,

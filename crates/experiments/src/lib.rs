@@ -4,6 +4,7 @@ pub mod advice;
 mod bounds;
 mod cautions;
 mod cell;
+mod checkpoints;
 mod claims;
 mod difference;
 mod document;
@@ -44,6 +45,7 @@ pub use cautions::{cautions, untimed_daemons};
 pub use cell::{
     Cell, GivenProgram, ProgramSource, Programs, build, difference_from_presets, is_of_this_build, short_hash,
 };
+pub use checkpoints::{Checkpoints, Header as CheckpointHeader, OfCell as CellCheckpoint};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue, sample_runs};

@@ -35,7 +35,7 @@ const TWO: &str = "{ name = 'gups', footprint = '1MiB', quick = '1MiB' }, \
 fn reproduced(figure: &Figure, folder: &Path, progress: Arc<dyn Progress>, stop: &Arc<AtomicBool>) -> String {
     let store = Some(Arc::new(Mutex::new(Store::open(folder).unwrap())));
     let (reuse, stop) = (Reuse::Final, Arc::clone(stop));
-    let runner = Runner { store, reuse, threads: 2, memory: 1 << 30, stop, progress };
+    let runner = Runner { store, reuse, checkpoints: None, threads: 2, memory: 1 << 30, stop, progress };
     serde_json::to_string_pretty(&reproduce(figure, Size::Quick, None, &runner).unwrap()).unwrap()
 }
 
@@ -156,7 +156,8 @@ fn a_store_that_cannot_be_written_loses_no_result() {
     let store = Arc::new(Mutex::new(Store::open(folder.path()).unwrap()));
     lock(&store).break_writes();
     let (stop, progress) = (Arc::default(), Arc::new(Silent));
-    let runner = Runner { store: Some(store), reuse: Reuse::Final, threads: 1, memory: 0, stop, progress };
+    let runner =
+        Runner { store: Some(store), reuse: Reuse::Final, checkpoints: None, threads: 1, memory: 0, stop, progress };
     let result = reproduce(&figure, Size::Quick, None, &runner).unwrap();
     assert_eq!(result.missing.len(), 1, "one sentence for all: {:?}", result.missing);
     assert!(result.missing[0].contains("a result could not be added"), "{:?}", result.missing);
@@ -171,7 +172,8 @@ fn whole_programs_stand_beside_the_regions_with_their_intervals() {
     let reproduced = |whole| {
         let store = Some(Arc::new(Mutex::new(Store::open(folder.path()).unwrap())));
         let (stop, progress) = (Arc::default(), Arc::new(Silent));
-        let runner = Runner { store, reuse: Reuse::Final, threads: 2, memory: 1 << 30, stop, progress };
+        let runner =
+            Runner { store, reuse: Reuse::Final, checkpoints: None, threads: 2, memory: 1 << 30, stop, progress };
         reproduce(&figure, Size::Quick, whole, &runner).unwrap()
     };
     let both = reproduced(whole);

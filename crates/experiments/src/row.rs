@@ -115,6 +115,7 @@ const FURTHER: &[(&str, &str, &str)] = &[
     ("windows.cycles", "cycles", "By point of the measured region: cycles since its begin."),
     ("host.seconds", "seconds", "Time of the sim host's threads for this cell, without decoding the program."),
     ("host.setup_seconds", "seconds", "Part of it for first touches and warm-up."),
+    ("host.checkpoint", "", "The checkpoint from which the run started, if it did."),
 ];
 
 /// The columns of a sampled region.
@@ -296,6 +297,9 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
     let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
     put("host.seconds", run.sim_host_seconds.into());
     put("host.setup_seconds", run.sim_host_setup_seconds.into());
+    if let Some(checkpoint) = &run.checkpoint {
+        put("host.checkpoint", checkpoint.as_str().into());
+    }
     row
 }
 
@@ -365,6 +369,7 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
         seed: reader.whole("seed")?,
         version: reader.text("version")?,
         over_seeds: Vec::new(),
+        checkpoint: row.get("host.checkpoint").and_then(Value::as_str).map(str::to_owned),
         series: series_columns::read(row)?,
         sampled: reader.sampled()?,
         profile: profile_columns::read(row)?,

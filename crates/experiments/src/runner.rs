@@ -2,18 +2,19 @@
 //! decoding of a stream for all that share it. Whatever runs cells, runs them through here.
 
 use crate::cell::Cell;
+use crate::checkpoints::{Checkpoints, OfCell};
 use crate::memory::sim_host_bytes;
 use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
 use ambulator_simulator::phases::PhasePlan;
 use ambulator_simulator::spec::{Sampling, Spec};
 use ambulator_simulator::{
-    Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare_planned,
-    join_schemas, open_mix,
+    Checkpoint, Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings,
+    compare_planned, join_schemas, open_mix,
 };
 use ambulator_workloads::ProgramRequest;
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -34,6 +35,8 @@ pub struct Runner {
     pub store: Option<Arc<Mutex<Store>>>,
     /// Which of them are used.
     pub reuse: Reuse,
+    /// Where machines that have been warmed are found and kept; without, each run warms its own.
+    pub checkpoints: Option<Arc<Checkpoints>>,
     /// Threads of the simulator; 0 for as many as the sim host has.
     pub threads: usize,
     /// Bytes of the sim host's memory that cells may take together, by what they declare
@@ -63,6 +66,8 @@ pub struct Finished {
     schemas: Vec<Schema>,
     /// Notes on the programs, each sentence once.
     pub notes: Vec<String>,
+    /// What was read from checkpoints and written to them, one sentence each.
+    pub checkpoints: Vec<String>,
     /// Why the first that could not be stored could not.
     pub not_stored: Option<String>,
     /// Why there were fewer threads than asked for, if the sim host refused some.
@@ -90,6 +95,8 @@ struct Batch {
 /// What batches share.
 struct Shared {
     cells: Vec<Cell>,
+    /// By cell.
+    checkpoints: Vec<Option<Arc<OfCell>>>,
     store: Option<Arc<Mutex<Store>>>,
     progress: Arc<dyn Progress>,
     finished: Mutex<Finished>,
@@ -158,6 +165,11 @@ impl Progress for OfBatch {
     fn timeline(&self, job: usize) -> Option<TimelinePart> {
         self.shared.progress.timeline(self.cells[job])
     }
+
+    fn checkpoint(&self, job: usize) -> Option<Arc<dyn Checkpoint>> {
+        let checkpoint = Arc::clone(self.shared.checkpoints[self.cells[job]].as_ref()?);
+        Some(checkpoint)
+    }
 }
 
 impl Runner {
@@ -167,7 +179,14 @@ impl Runner {
         let finished =
             Finished { cells: vec![None; count], schemas: vec![Schema::new(); count], ..Finished::default() };
         let (store, progress) = (self.store.clone(), Arc::clone(&self.progress));
-        let shared = Arc::new(Shared { cells, store, progress, finished: Mutex::new(finished) });
+        let of = |cell: &Cell| self.checkpoints.as_ref().map(|checkpoints| checkpoints.of(cell));
+        let (mut checkpoints, mut without) = (Vec::with_capacity(count), Vec::new());
+        for (at, cell) in cells.iter().enumerate() {
+            let of = if cell.spec.is_ok() { of(cell).transpose() } else { Ok(None) };
+            without.extend(of.as_ref().err().map(|why| (at, why.clone())));
+            checkpoints.push(of.unwrap_or_default().map(Arc::new));
+        }
+        let shared = Arc::new(Shared { cells, checkpoints, store, progress, finished: Mutex::new(finished) });
         let mut first: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut wanted, mut repeated) = (Vec::new(), Vec::new());
         for (at, cell) in shared.cells.iter().enumerate() {
@@ -177,14 +196,25 @@ impl Runner {
                     first.insert(cell.key(), at);
                     if !self.take_stored(&shared, at) {
                         match &cell.spec {
-                            Ok(_) => wanted.push(at),
+                            Ok(_) => match without.iter().find(|(cell, _)| *cell == at) {
+                                Some((_, why)) => shared.fail(at, why.clone()),
+                                None => wanted.push(at),
+                            },
                             Err(why) => shared.fail(at, why.clone()),
                         }
                     }
                 }
             }
         }
-        self.run_batches(self.batches(&shared.cells, wanted), &shared);
+        // Of cells that share a checkpoint that is not there, one makes it, and the others start from it.
+        let mut made = BTreeSet::new();
+        let is_first = |at: &usize| match &shared.checkpoints[*at] {
+            Some(checkpoint) => !checkpoint.exists() && made.insert(checkpoint.key().to_owned()),
+            None => true,
+        };
+        let (first, rest): (Vec<usize>, Vec<usize>) = wanted.into_iter().partition(is_first);
+        self.run_batches(self.batches(&shared.cells, first), &shared);
+        self.run_batches(self.batches(&shared.cells, rest), &shared);
         for (at, other) in repeated {
             let known = lock(&shared.finished).cells[other].clone();
             let schema = lock(&shared.finished).schemas[other].clone();
@@ -197,6 +227,7 @@ impl Runner {
         let of_programs = shared.cells.iter().flat_map(|cell| cell.programs.notes.iter().cloned());
         let all = of_programs.chain(std::mem::take(&mut finished.notes)).collect::<Vec<_>>();
         finished.notes = distinct_notes(all);
+        finished.checkpoints = self.checkpoints.as_ref().map_or_else(Vec::new, |checkpoints| checkpoints.take_told());
         finished
     }
 

@@ -253,6 +253,7 @@ mod tests {
         let runner = Runner {
             store: None,
             reuse: Reuse::All,
+            checkpoints: None,
             threads: 2,
             memory: 1 << 30,
             stop: Arc::default(),

@@ -93,6 +93,7 @@ impl Worker<'_> {
             reuse: if self.retry_failed { Reuse::Final } else { Reuse::All },
             stop: Arc::clone(&self.runner.stop),
             progress: Arc::clone(&self.runner.progress),
+            checkpoints: self.runner.checkpoints.clone(),
             ..*self.runner
         };
         while !runner.stop.load(Ordering::Relaxed) {

@@ -1,11 +1,12 @@
 //! Branch direction predictors.
 
 use crate::{CoreSpec, PredictorKind};
-use ambulator_base::VirtAddr;
+use ambulator_base::{State, VirtAddr};
 
 /// A predictor of branch directions: two-bit saturating counters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct BranchPredictor {
+    #[state(skip)]
     kind: PredictorKind,
     counters: Box<[u8]>,
     history: u64,

@@ -6,7 +6,7 @@
 
 use crate::reservation_table::{Occupancy, divide};
 use crate::{CacheSpec, ReplacementState, sim_host};
-use ambulator_base::{Counters, counters};
+use ambulator_base::{Counters, State, counters};
 
 counters! {
     /// Counters of a cache. Demand accesses are the core's, translation accesses the walkers', speculative
@@ -105,16 +105,17 @@ const NO_TAG: u32 = u32::MAX;
 const BLOCK: usize = 16;
 
 /// One sim-host cache line of tags.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(64))]
 struct Block([u32; BLOCK]);
 
 /// The tags of all sets: a set has a quarter, half, one or two sim-host cache lines. Places beyond its ways
 /// never hold a tag.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Tags {
     blocks: Box<[Block]>,
     /// Places of a set: 4, 8, 16 or 32.
+    #[state(skip)]
     stride: usize,
 }
 
@@ -179,25 +180,35 @@ pub(crate) struct Place {
 }
 
 /// One cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Cache {
     tags: Tags,
     flags: Box<[u8]>,
     /// Empty in functional mode. Without time, those of an earlier time stay.
+    #[state(timed)]
     stamps: Box<[u64]>,
     state: ReplacementState,
+    #[state(timed)]
     mshrs: Occupancy,
     /// Whether lines take time to arrive, and MSHRs are bounded.
+    #[state(skip)]
     timed: bool,
+    #[state(skip)]
     pub latency: u64,
     /// Cycles from the core until a request arrives here, the round trip to the level above, in whole grains
     /// of the MSHRs' occupancy: anything finer would be rounded off at each wait.
+    #[state(skip)]
     reach: u64,
+    #[state(skip)]
     sets: u64,
+    #[state(skip)]
     set_bits: u32,
+    #[state(skip)]
     set_mask: u64,
     /// For divisions by the number of sets; 0 when that is a power of two.
+    #[state(skip)]
     reciprocal: u64,
+    #[state(skip)]
     ways: usize,
     valid: usize,
     /// Valid lines that hold translations.
@@ -240,6 +251,8 @@ impl Cache {
     /// Switches time on or off, in a cache that was built with it.
     pub fn set_timed(&mut self, timed: bool) {
         self.timed = timed && !self.stamps.is_empty();
+        // Nothing is in flight.
+        self.mshrs.clear();
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@
 
 use crate::dram_log::{Opened, Sent};
 use crate::plan::{Command, Plan, Step};
+use ambulator_base::State;
 
 /// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct Rules {
 pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Request {
     /// When it arrived, or when the batch of a write was released.
     pub arrival: u64,
@@ -69,7 +70,7 @@ impl Request {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) enum Outcome {
     #[default]
     Hit,
@@ -77,7 +78,7 @@ pub(crate) enum Outcome {
     Conflict,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Bank {
     pub row: u32,
     /// Column commands to the open row.
@@ -91,7 +92,7 @@ pub(crate) struct Bank {
 }
 
 /// A bank, and what a scan of the candidates has seen of its queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct BankQueue {
     bank: Bank,
     /// The scan that met a request for another row than the open one, and when the oldest such request could
@@ -100,7 +101,7 @@ struct BankQueue {
     blocked: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(32))]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
@@ -109,7 +110,7 @@ pub(crate) struct Group {
     activate: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Rank {
     /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
     activations: [u64; 4],
@@ -123,7 +124,7 @@ pub(crate) struct Rank {
 }
 
 /// What all requests of the channel share.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Shared {
     /// No read's column command can be sent before, no write's, whatever their banks do.
     pub read_floor: u64,
@@ -134,7 +135,7 @@ pub(crate) struct Shared {
 }
 
 /// What a channel has done, as differences of what was planned and what was taken back.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Tally {
     /// Hits, misses and conflicts of data, then of tables.
     pub outcomes: [i64; 6],
@@ -164,8 +165,9 @@ struct Choice {
 /// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
 const FILTER: usize = 512;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Channel {
+    #[state(skip)]
     rules: Rules,
     banks: Box<[BankQueue]>,
     groups: Box<[Group]>,
@@ -184,9 +186,11 @@ pub(crate) struct Channel {
     scan: u64,
     pub tally: Tally,
     /// If somebody wants them: the commands that stay, as far as they have not been taken.
+    #[state(skip)]
     log: Option<Vec<Sent>>,
     /// Takes back all commands after the arrival of a read, without a search.
     #[cfg(test)]
+    #[state(skip)]
     exhaustive: bool,
 }
 

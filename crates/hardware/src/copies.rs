@@ -5,10 +5,11 @@
 //! cores are served in between.
 
 use crate::main_memory::MainMemory;
+use ambulator_base::State;
 use std::collections::VecDeque;
 
 /// Identifies a requested copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, State)]
 pub struct CopyId(u64);
 
 /// Maximum number of lines in flight: the miss buffers of a core that copies.
@@ -16,7 +17,7 @@ const IN_FLIGHT: usize = 16;
 /// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Copy {
     from: u64,
     to: u64,
@@ -27,7 +28,7 @@ struct Copy {
 }
 
 /// The copy engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Copies {
     queue: VecDeque<Copy>,
     /// When the most recent copies ended.

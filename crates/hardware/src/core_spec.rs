@@ -52,10 +52,10 @@ pub struct CoreSpec {
     #[schemars(range(max = crate::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub mispredict_penalty: u64,
     /// How branches are predicted.
-    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice"))]
+    #[schemars(extend("x-since" = "begin", "x-unit" = "choice", "x-source" = "our choice"))]
     pub predictor: PredictorKind,
     /// Counters of the branch predictor, a power of two.
-    #[schemars(range(min = 1, max = 1 << 24), extend("x-unit" = "entries", "x-source" = "our choice"))]
+    #[schemars(range(min = 1, max = 1 << 24), extend("x-since" = "begin", "x-unit" = "entries", "x-source" = "our choice"))]
     pub predictor_entries: u32,
     /// Latency of store-to-load forwarding: a load of an 8-byte word that an older store in the store queue
     /// writes gets its value this long after its issue, or after the store's data if that is later.

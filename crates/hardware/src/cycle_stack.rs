@@ -3,9 +3,10 @@
 //! instructions committed add up to the run's time.
 
 use crate::Served;
+use ambulator_base::State;
 
 /// What the commit of instructions waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 #[repr(u8)]
 pub(crate) enum Cause {
     /// Nothing of the below: operands, the depth of the pipeline.
@@ -69,7 +70,7 @@ impl Cause {
 }
 
 /// Slots by cause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct CycleStack {
     slots: [u64; Cause::ALL.len() + 1],
 }

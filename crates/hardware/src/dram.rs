@@ -9,7 +9,7 @@
 use crate::channel::{Channel, Request, Rules, Tally};
 use crate::dram_log::{DramEvent, event};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
-use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
+use ambulator_base::{CounterSink, Counters, LINE_BYTES, State, counters};
 
 counters! {
     /// Counters of DRAM. Translation accesses are reads by walkers, fetches of table lines, and write-backs
@@ -115,23 +115,30 @@ impl Fields {
 }
 
 /// Main memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
+#[state(timed)]
 pub struct Dram {
     fixed: bool,
+    #[state(skip)]
     timing: bool,
     /// Ticks of the path to the controller, of `model = "fixed"`, of a burst, and between refreshes.
     controller: u64,
     latency: u64,
     burst: u64,
     refi: u64,
+    #[state(skip)]
     fields: Fields,
     ranks: usize,
     banks_of_rank: usize,
     groups_of_rank: usize,
+    #[state(each)]
     channels: Box<[Channel]>,
+    #[state(skip)]
     rules: Rules,
     /// While commands are logged: the number of each channel's latest request before that.
+    #[state(skip)]
     before_log: Vec<u32>,
+    #[state(always)]
     counters: DramCounters,
     /// Ticks of the latest request, and of the one at which the counters were set to zero.
     latest: u64,

@@ -1,5 +1,7 @@
 //! The events of a core's window: which instruction does something with memory next, and when.
 
+use ambulator_base::State;
+
 /// What happens to a record in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
@@ -25,7 +27,7 @@ const PLACE_BITS: u32 = 19;
 
 /// Pending events in the order of their times. Each record in flight has at most one. Most events are later
 /// than those that wait already, so the queue is a sorted array that grows at its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct EventQueue {
     /// `keys[first..end]` ascend.
     keys: Box<[u64]>,

@@ -13,7 +13,9 @@ use crate::main_memory::MainMemory;
 use crate::prefetch::{Prefetcher, Suggestion};
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
 use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, NodeCounters, NodesSpec, Served};
-use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{
+    AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State, VirtAddr,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,27 +84,28 @@ impl HierarchyCounters {
 /// Times ascend from call to call, but for the loads of one page walk, prefetches, write-backs and accesses
 /// of several cores: an access may be called before another one that issues sooner. `reservation_table.rs`
 /// and `channel.rs` say what follows for contention. Tags and replacement follow the order of calls.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct Hierarchy {
+    #[state(each)]
     cores: Box<[Private]>,
     shared: Shared,
 }
 
 /// The private caches of a core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Private {
     l1i: FirstLevel,
     l1d: FirstLevel,
     second: SecondLevel,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct FirstLevel {
     cache: Cache,
     prefetcher: Prefetcher,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct SecondLevel {
     cache: Cache,
     prefetcher: Prefetcher,
@@ -110,18 +113,20 @@ struct SecondLevel {
     socket: u8,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Shared {
     llc: Cache,
     dram: MainMemory,
     /// The LLC's arrays are larger than the sim host's private caches, so the sim host prefetches them during
     /// the look-ups of the levels above.
+    #[state(skip)]
     large: bool,
     /// Page copies and zeroing in the background, and whether there are any.
     copies: Copies,
     zeroing: ZeroWrites,
     background: bool,
     /// Frames of intermediate addresses, if the caches are indexed by such.
+    #[state(each)]
     intermediate: Option<Box<IntermediateMap>>,
 }
 
@@ -378,6 +383,10 @@ impl Hierarchy {
             }
         }
         self.shared.llc.set_timed(timed);
+        if timed && self.shared.background {
+            // What the kernel has begun without time is done.
+            self.shared.advance(now.0);
+        }
         self.shared.dram.set_timed(timed, now.0);
     }
 

@@ -1,16 +1,17 @@
 //! The intermediate address map: the main-memory frames of pages that the caches index by intermediate
 //! address.
 
-use ambulator_base::{Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr};
+use ambulator_base::{Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State};
 use rustc_hash::FxHashMap;
 
 /// Lines of a page.
 const PAGE_LINES: u64 = FRAME_BYTES / LINE_BYTES;
 
 /// The frame of each page whose lines the caches index by intermediate address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct IntermediateMap {
     /// The first line with an intermediate address.
+    #[state(skip)]
     from: u64,
     /// Intermediate page numbers to frames.
     frames: FxHashMap<u64, u64>,

@@ -27,6 +27,7 @@ mod spec;
 mod window;
 mod zeroing;
 
+use ambulator_base::State;
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
 pub use copies::CopyId;
@@ -47,7 +48,7 @@ pub use window::{CoreWindow, InFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, State)]
 #[repr(u8)]
 pub enum Served {
     /// The first-level cache.

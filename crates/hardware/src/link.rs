@@ -1,5 +1,6 @@
 //! Links between a core's caches and a memory node: a latency, and a bandwidth in each direction.
 
+use ambulator_base::State;
 use std::collections::VecDeque;
 
 /// Most transfers, not adjacent to one another, that a wire remembers.
@@ -9,7 +10,7 @@ const REMEMBERED: usize = 64;
 ///
 /// Lines do not come in the order of their times, so it remembers when it was busy, and a line takes the first
 /// gap that is long enough. A line from before everything that is remembered is carried at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Wire {
     /// When it is busy, in the order of time; adjacent times are one.
     busy: VecDeque<(u64, u64)>,
@@ -63,12 +64,15 @@ impl Wire {
 
 /// A link: reads pay its latency there and back, and their data its bandwidth on the way back; data of writes
 /// that of the way there. Commands and addresses take no bandwidth.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Link {
     /// Ticks there, and back.
+    #[state(skip)]
     there: u64,
+    #[state(skip)]
     back: u64,
     /// Ticks of a line; 0 for no bound.
+    #[state(skip)]
     line: u64,
     out: Wire,
     home: Wire,

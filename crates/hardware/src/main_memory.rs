@@ -8,7 +8,7 @@
 
 use crate::link::{Link, Wire};
 use crate::{Dram, DramCounters, DramEvent, DramSpec, Medium, NodeSpec, NodesSpec};
-use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
+use ambulator_base::{CounterSink, Counters, LINE_BYTES, State, counters};
 
 counters! {
     /// Counters of a memory node; only machines with several nodes have them.
@@ -38,46 +38,60 @@ fn cycles(ticks: u64) -> u64 {
 }
 
 /// What serves the lines of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
+#[state(same)]
 enum Device {
     Dram(Dram),
     Persistent(Persistent),
 }
 
 /// Persistent memory. Times are in ticks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Persistent {
+    #[state(skip)]
     read: u64,
+    #[state(skip)]
     write: u64,
     /// The medium's time of a line that is read, and of one that is written.
+    #[state(skip)]
     read_line: u64,
+    #[state(skip)]
     write_line: u64,
     medium: Wire,
 }
 
 /// A node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Node {
     /// The line after its last one.
+    #[state(skip)]
     end: u64,
+    #[state(skip)]
     socket: usize,
+    #[state(skip)]
     slow: bool,
     /// Its own link.
+    #[state(each)]
     link: Option<Link>,
     counters: NodeCounters,
 }
 
 /// The nodes of a machine that has several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 struct Nodes {
+    #[state(each)]
     nodes: Box<[Node]>,
     /// Of the nodes after node 0.
+    #[state(each)]
     devices: Box<[Device]>,
     /// By socket from which lines come and socket to which they go.
     wires: [[Wire; SOCKETS]; SOCKETS],
     /// Ticks of the interconnect there and of the way back together, and of a line.
+    #[state(skip)]
     interconnect: (u64, u64),
+    #[state(skip)]
     core_sockets: Box<[usize]>,
+    #[state(skip)]
     timing: bool,
     /// What [`Dram`]s do not count: cycles of links, and accesses of persistent memory.
     besides: DramCounters,
@@ -86,10 +100,11 @@ struct Nodes {
 const SOCKETS: usize = crate::node_spec::MAX_NODE as usize + 1;
 
 /// Main memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct MainMemory {
     /// Node 0, or all of it.
     first: Dram,
+    #[state(each)]
     nodes: Option<Box<Nodes>>,
 }
 

@@ -2,6 +2,7 @@
 //! back.
 
 use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
+use ambulator_base::State;
 
 /// Commands that can be taken back, at most: more are seldom under way at once.
 const MOST: usize = 64;
@@ -14,7 +15,7 @@ const SHRINKS: u64 = 1024;
 const REFRESHES: usize = 4;
 
 /// A column command, and the state before it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(64))]
 pub(crate) struct Command {
     pub request: Request,
@@ -46,7 +47,7 @@ pub(crate) enum Step<'a> {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, State)]
 struct Refresh {
     /// The number of commands before it.
     after: u64,
@@ -58,12 +59,13 @@ struct Refresh {
 }
 
 /// The last commands and refreshes of a channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Plan {
     /// A ring: command `n` at `n & mask`, from `first` to `end`.
     commands: Vec<Command>,
     mask: usize,
     /// Ticks for which commands are kept.
+    #[state(skip)]
     span: u64,
     first: u64,
     end: u64,

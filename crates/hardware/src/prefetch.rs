@@ -1,7 +1,7 @@
 //! Prefetchers: which lines an access suggests. They see physical addresses and never cross a 4 KiB page.
 
 use crate::{CacheSpec, PrefetcherKind};
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, mix64};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, State, mix64};
 
 const LINES_OF_PAGE: u64 = FRAME_BYTES / LINE_BYTES;
 /// Number of repetitions of a stride or direction before it is followed.
@@ -23,7 +23,8 @@ impl Suggestion {
 }
 
 /// The prefetcher of one cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
+#[state(same)]
 pub(crate) enum Prefetcher {
     None,
     IpStride(IpStride),
@@ -65,7 +66,7 @@ impl Prefetcher {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Stride {
     pc: u64,
     last: u64,
@@ -74,10 +75,12 @@ struct Stride {
 }
 
 /// A stride for each instruction, in a direct-mapped table by its address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct IpStride {
     table: Box<[Stride]>,
+    #[state(skip)]
     degree: u32,
+    #[state(skip)]
     distance: i64,
 }
 
@@ -126,7 +129,7 @@ fn within_page(line: u64, ahead: i64, step: i64, count: u32) -> Suggestion {
     Suggestion { first: line.wrapping_add_signed(ahead), step, count: fitting as u32 }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Run {
     /// Page number plus one, so that 0 means none.
     page: u64,
@@ -138,10 +141,12 @@ struct Run {
 }
 
 /// Ascending and descending runs of lines, one for each page, in a direct-mapped table by page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Stream {
     table: Box<[Run]>,
+    #[state(skip)]
     degree: u32,
+    #[state(skip)]
     distance: i64,
 }
 

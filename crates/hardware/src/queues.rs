@@ -1,11 +1,13 @@
 //! The load and the store queue of a core's window.
 
+use ambulator_base::State;
+
 /// A time that is not known yet.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// A store in the store queue: the cycle in which it owns its line, the slot in which it commits, and its
 /// number.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct StoreEntry {
     pub owned: u64,
     pub committed: u64,
@@ -13,7 +15,7 @@ pub(crate) struct StoreEntry {
 }
 
 /// The load or the store queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Queue {
     /// Slot in which each entry was released, or `UNKNOWN`.
     pub released: Box<[u64]>,

@@ -3,7 +3,7 @@
 //! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32),
 //! so that a look-up touches one sim-host cache line for it. No policy needs a dynamic call.
 
-use ambulator_base::Random;
+use ambulator_base::{Random, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,12 +60,16 @@ enum Kind {
 }
 
 /// The replacement state of all sets of an array.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct ReplacementState {
+    #[state(skip)]
     kind: Kind,
+    #[state(skip)]
     ways: usize,
+    #[state(skip)]
     sets: usize,
     /// State words of a set (none for random and byte LRU).
+    #[state(skip)]
     stride: usize,
     words: Box<[u64]>,
     ages: Box<[u8]>,
@@ -73,6 +77,7 @@ pub struct ReplacementState {
     select: u16,
     bimodal: u32,
     /// log2 of the leaves of the tree.
+    #[state(skip)]
     depth: u32,
 }
 

@@ -6,6 +6,8 @@
 //! resource is taken, for a span of time around the present. A reservation for later leaves the time before
 //! it free.
 
+use ambulator_base::State;
+
 /// `dividend / divisor`, given `reciprocal = ceil(2^64 / divisor)`: exact for dividends below 2^64 / divisor.
 #[inline(always)]
 pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
@@ -15,7 +17,7 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
 const LANES: u64 = 32;
 
 /// One sim-host cache line of grains.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(64))]
 struct Grains([u16; LANES as usize]);
 
@@ -23,8 +25,9 @@ struct Grains([u16; LANES as usize]);
 /// of time.
 ///
 /// A request from before that span (which is at least 28,000 cycles long) is granted at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Occupancy {
+    #[state(skip)]
     limit: u16,
     /// In use during each grain of time; a ring.
     used: Box<[Grains]>,
@@ -49,6 +52,12 @@ impl Occupancy {
     }
 
     /// Which sim-host cache line holds a grain.
+    /// Forgets all reservations: time goes on after the last of them.
+    pub(crate) fn clear(&mut self) {
+        self.used.fill(Grains::default());
+        self.base = 0;
+    }
+
     #[inline(always)]
     fn at(grain: u64) -> usize {
         (grain % Self::GRAINS / LANES) as usize

@@ -2,6 +2,7 @@
 //! tables.
 
 use crate::{Replacement, ReplacementState, sim_host};
+use ambulator_base::State;
 
 /// The key that marks an empty way; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
@@ -32,15 +33,18 @@ fn tag_of(key: u64) -> u32 {
 /// assert_eq!(array.lookup(0, 10).copied(), Some('a'));
 /// assert_eq!(array.insert(0, 30, 'c'), Some((20, 'b'))); // 20 was the least recently used
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct SetArray<T> {
     /// `stride` for each set: 4, 8, or a multiple of 16.
     tags: Box<[u32]>,
+    #[state(skip)]
     stride: usize,
     keys: Box<[u64]>,
     /// Empty until the first insertion, whose value also fills the empty places.
     values: Vec<T>,
+    #[state(skip)]
     sets: usize,
+    #[state(skip)]
     ways: usize,
     len: usize,
     state: ReplacementState,

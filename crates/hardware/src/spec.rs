@@ -43,11 +43,11 @@ pub struct CacheSpec {
     /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the arrival of the
     /// value, including the look-ups of the levels above. A DRAM access costs the last level's round trip
     /// plus DRAM's own time.
-    #[schemars(range(min = 1, max = MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(min = 1, max = MAX_LATENCY), extend("x-since" = "time", "x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
     /// Maximum number of outstanding misses (for the last level: for each core's share of it). Further misses
     /// wait.
-    #[schemars(range(min = 1, max = 1024), extend("x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
+    #[schemars(range(min = 1, max = 1024), extend("x-since" = "time", "x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
     pub mshrs: u32,
     /// Which line of a full set is evicted.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; no paper states it"))]

@@ -19,7 +19,7 @@ use crate::events::{Event, EventKind, EventQueue};
 use crate::queues::{Queue, StoreEntry, UNKNOWN};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
-use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind};
+use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, State};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 const AWAITED: u64 = 1 << 63;
@@ -29,7 +29,7 @@ const NONE: u32 = u32::MAX;
 const AT_ONCE: u64 = 2;
 
 /// A record in flight.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Entry {
     record: Record,
     /// Index of the record's instruction, counted from 1.
@@ -74,7 +74,7 @@ struct Entry {
 }
 
 /// A store in the table of forwarding stores, which is direct-mapped by 8-byte word.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Forward {
     word: u64,
     number: u32,
@@ -104,7 +104,8 @@ pub struct InFlight {
 }
 
 /// One out-of-order core's window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
+#[state(timed)]
 pub struct CoreWindow {
     width: u64,
     /// For divisions by the width; 0 when it is 1.
@@ -144,7 +145,9 @@ pub struct CoreWindow {
     forwards: Box<[Forward]>,
     /// Records in flight whose values have just become known, by their places, with these values.
     woken: Vec<(u32, u64)>,
+    #[state(always)]
     predictor: BranchPredictor,
+    #[state(always)]
     counters: CoreCounters,
     stack: CycleStack,
     /// What the oldest instruction last waited for, and why dispatch was late last.

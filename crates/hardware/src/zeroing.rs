@@ -7,7 +7,7 @@
 use crate::DramSpec;
 use crate::dram::BUS_BYTES;
 use crate::main_memory::MainMemory;
-use ambulator_base::{LINE_BYTES, counters};
+use ambulator_base::{LINE_BYTES, State, counters};
 use std::collections::VecDeque;
 
 counters! {
@@ -22,7 +22,7 @@ counters! {
 const FRACTION_BITS: u32 = 8;
 
 /// Adjacent lines that a core writes at a steady rate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Run {
     line: u64,
     end: u64,
@@ -32,11 +32,12 @@ struct Run {
 }
 
 /// The lines that cores have yet to zero.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct ZeroWrites {
     cores: Box<[VecDeque<Run>]>,
     waiting: usize,
     /// Least time between two lines, and when the next may be written.
+    #[state(skip)]
     spacing: u64,
     free: u64,
     pub(crate) counters: ZeroingCounters,

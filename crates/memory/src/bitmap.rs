@@ -1,11 +1,13 @@
 //! A set of small integers with a fast search for its minimum.
 
+use ambulator_base::State;
+
 /// A bitmap with summary levels. A summary bit says that a word of the level below *may* be non-zero.
 ///
 /// A search clears the summary bit of a zero word when it finds one. Allocating and splitting in address
 /// order sets and clears the same bit again and again, and so touches no level above. Each lazy clear is
 /// amortised by the insertion before it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct Bitmap {
     /// `levels[0]` is the set. The last level is one word.
     levels: Vec<Vec<u64>>,

@@ -3,7 +3,7 @@
 use crate::bitmap::Bitmap;
 use crate::free_lists::FreeLists;
 use crate::nodes::Nodes;
-use ambulator_base::{Invalid, Pfn, Random, out_of_range};
+use ambulator_base::{Invalid, Pfn, Random, State, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ const IN_WORD: u32 = GROUP_SHIFT;
 /// frame.
 ///
 /// **Invariant.** A free block whose buddy is free is merged with it, up to the largest order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct BuddyAllocator {
     /// Bit `f % 64` of word `f / 64`: frame `f` is free.
     words: Vec<u64>,
@@ -88,18 +88,21 @@ pub struct BuddyAllocator {
     reserved: u64,
     max_block: u32,
     /// The index that [`crate::fragment`] produced, if it ran.
+    #[state(skip)]
     pub(crate) nominal_fmfi: Option<f64>,
     refusals: Refusals,
     /// The nodes' own allocators, if there are several nodes: then they have all frames, and this one has none.
+    #[state(each)]
     nodes: Option<Box<Nodes>>,
     /// Of a node's own allocator: the first frame of the node.
+    #[state(skip)]
     pub(crate) first: u64,
     /// With grouping by mobility: the first frame of the block that kernel frames come from.
     unmovable: Option<u64>,
 }
 
 /// Allocations that fail though there is memory; see [`BuddyAllocator::refuse`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Refusals {
     /// Allocations that are served before.
     served: u64,

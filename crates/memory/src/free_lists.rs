@@ -1,10 +1,12 @@
 //! The free blocks of each order in the order of their frees, as Linux keeps them.
 
+use ambulator_base::State;
+
 /// A list for each order, the block that was freed last in front. Blocks are named by their first frames.
 ///
 /// The links of a block are stored at its first frame: 8 bytes per frame, which the sim host gives only where
 /// blocks begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct FreeLists {
     /// By order: the first block.
     heads: [Option<u32>; ORDERS],

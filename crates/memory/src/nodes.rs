@@ -2,13 +2,13 @@
 //! allocations try them (Linux's zonelists).
 
 use crate::{BuddyAllocator, BuddySpec};
-use ambulator_base::Pfn;
+use ambulator_base::{Pfn, State};
 
 /// Most nodes of a machine.
 pub const MAX_NODES: usize = 4;
 
 /// The nodes that an allocation may use, in the order in which it tries them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, State)]
 pub struct Zonelist {
     nodes: [u8; MAX_NODES],
     len: u8,
@@ -45,7 +45,7 @@ impl Zonelist {
 }
 
 /// Allocations of a node since the last reset, in blocks of whatever size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct NodeAllocations {
     /// Blocks that the node gave.
     pub given: u64,
@@ -54,11 +54,13 @@ pub struct NodeAllocations {
 }
 
 /// The nodes of a [`BuddyAllocator`] that has several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Nodes {
     /// Each allocates the frames of its node, by their numbers on the machine.
+    #[state(each)]
     pub zones: Vec<BuddyAllocator>,
     /// The first frame after each node.
+    #[state(skip)]
     ends: Vec<u64>,
     zonelist: Zonelist,
     /// By node: free frames that an allocation leaves if a later node of the list has more.

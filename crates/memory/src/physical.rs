@@ -1,7 +1,7 @@
 //! The bytes of the simulated machine.
 
 use crate::huge_words;
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_sim_host};
+use ambulator_base::{Archive, FRAME_BYTES, LINE_BYTES, PhysAddr, State, prefetch_sim_host};
 use memmap2::MmapMut;
 
 /// The largest memory of a simulated machine: 16 TiB.
@@ -15,7 +15,7 @@ const FRAME: usize = FRAME_BYTES as usize;
 const UNTOUCHED: u32 = 0;
 
 /// The slot that stores the bytes of a written frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct FrameSlot(u32);
 
 /// Why a physical memory cannot be created.
@@ -268,6 +268,31 @@ impl PhysicalMemory {
     pub fn prefetch_slot(&self, at: PhysAddr, slot: FrameSlot) {
         prefetch_sim_host(&self.index[at.pfn().0 as usize * ENTRY]);
         prefetch_sim_host(&self.slots[slot.0 as usize * FRAME + at.0 as usize % FRAME]);
+    }
+}
+
+/// The frames that were written with their slots, and the bytes of the slots.
+impl State for PhysicalMemory {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let frames = self.index.len() / ENTRY;
+        archive.equal(frames, "the size of physical memory");
+        let used = |memory: &PhysicalMemory| (0..frames).filter(|frame| memory.slot(*frame) != UNTOUCHED).collect();
+        let written: Vec<usize> = used(self);
+        let mut places: Vec<(u64, u32)> = written.iter().map(|frame| (*frame as u64, self.slot(*frame))).collect();
+        places.state(archive);
+        self.fresh.state(archive);
+        self.spare.state(archive);
+        if archive.loads() {
+            written.into_iter().for_each(|frame| self.set_slot(frame, UNTOUCHED));
+            let fits = |&(frame, slot): &(u64, u32)| (frame as usize) < frames && slot < self.fresh;
+            if archive.failed() || self.fresh == 0 || self.fresh as usize > frames + 1 || !places.iter().all(fits) {
+                self.fresh = UNTOUCHED + 1;
+                return archive.fail("the frames of physical memory are wrong");
+            }
+            places.into_iter().for_each(|(frame, slot)| self.set_slot(frame as usize, slot));
+        }
+        let slots = FRAME..self.fresh as usize * FRAME;
+        self.slots[slots].chunks_mut(FRAME).for_each(|slot| archive.raw(slot));
     }
 }
 

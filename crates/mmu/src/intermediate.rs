@@ -8,7 +8,7 @@ use crate::pipeline::{FaultCause, Mmu, Translated};
 use crate::watched_port::on_port;
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_hardware::EntryLevel;
 use ambulator_memory::PhysicalMemory;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use std::ops::Range;
 pub const INTERMEDIATE: Range<PhysAddr> = PhysAddr(1 << 42)..PhysAddr(1 << 43);
 
 /// The front-side translation, before the caches.
-pub trait FrontSide: Send {
+pub trait FrontSide: State + Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
@@ -44,9 +44,11 @@ pub trait FrontSide: Send {
 }
 
 /// The translations on the two sides of the caches.
+#[derive(State)]
 pub(crate) struct Sides {
     pub front: Box<dyn FrontSide>,
     /// A TLB of pages, by intermediate address, after the last-level cache.
+    #[state(each)]
     pub back: Option<Tlb>,
 }
 

@@ -6,18 +6,22 @@ use crate::{
     tlb::{TlbEntry, fragment, tlb_page_size},
 };
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{Asid, Cycle, PageSize, VirtAddr};
+use ambulator_base::{Asid, Cycle, PageSize, State, VirtAddr};
 
 /// The first-level TLBs for one kind of access, split by page size.
+#[derive(State)]
 pub(crate) struct FirstLevel {
     small: Tlb,
     large: Tlb,
     huge: Tlb,
+    #[state(skip)]
     has_large: bool,
+    #[state(skip)]
     has_huge: bool,
     large_held: bool,
     huge_held: bool,
     /// The most recent translations.
+    #[state(skip)]
     pub recent: Recent,
 }
 
@@ -110,15 +114,21 @@ impl FirstLevel {
 }
 
 /// The second-level TLB.
+#[derive(State)]
 pub(crate) struct SecondLevel {
+    #[state(each)]
     small: Option<Tlb>,
     /// `None` when 2 MiB pages share `small`.
+    #[state(each)]
     large: Option<Tlb>,
+    #[state(each)]
     huge: Option<Tlb>,
+    #[state(skip)]
     unified: bool,
     large_held: bool,
     huge_held: bool,
     /// Cycles of a look-up.
+    #[state(skip)]
     pub latency: u64,
 }
 

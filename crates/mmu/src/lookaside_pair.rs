@@ -1,13 +1,15 @@
 //! Two lookasides in one socket.
 
 use crate::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters};
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, State, VirtAddr};
 
 /// Two lookasides that are probed in parallel. A hit in the first has priority over one in the second. The
 /// first determines whether hits fill the L2 TLB and when the pair is probed.
+#[derive(State)]
 pub struct LookasidePair {
     first: Box<dyn Lookaside>,
     second: Box<dyn Lookaside>,
+    #[state(skip)]
     with_registers: [bool; 2],
 }
 

@@ -7,7 +7,7 @@ use crate::{
     tlb::{fragment, tlb_page_size},
 };
 use ambulator_base::watch::{self, Field, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,9 +49,12 @@ ambulator_base::counters! {
 }
 
 /// The second stage: the walker of the hypervisor's table and the nested TLB.
+#[derive(State)]
 pub struct HypervisorStage {
     walker: Box<dyn Walker>,
+    #[state(each)]
     tlb: Option<Tlb>,
+    #[state(skip)]
     latency: u64,
     asid: Asid,
     /// The counters so far.

@@ -3,8 +3,8 @@
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Verification, Walk,
-    WalkOutcome, Walker, WalkerPool,
+    Speculation, Speculator, TableRegisters, Tlb, TlbPrefetcher, TlbSpec, Translation, Verification, Walk, WalkOutcome,
+    Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
     prefetch::Prefetched,
@@ -16,7 +16,7 @@ use crate::{
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, State, VirtAddr};
 use ambulator_hardware::CopyId;
 
 ambulator_base::counters! {
@@ -109,21 +109,31 @@ pub enum Translated {
 }
 
 /// A core's MMU.
+#[derive(State)]
 pub struct Mmu {
     asid: Asid,
     data: FirstLevel,
     instructions: FirstLevel,
     second: SecondLevel,
+    #[state(skip)]
     l1_latency: u64,
     /// What look-ups of the TLBs of both levels take when time is simulated.
+    #[state(skip)]
     latencies: (u64, u64),
+    #[state(skip)]
     timing: bool,
+    #[state(timed)]
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
+    #[state(each)]
     hypervisor: Option<HypervisorStage>,
+    #[state(each)]
     lookaside: Option<Box<dyn Lookaside>>,
+    #[state(each)]
     speculator: Option<Box<dyn Speculator>>,
+    #[state(each)]
     pub(crate) prefetching: Option<Box<TlbPrefetching>>,
+    #[state(each)]
     pub(crate) sides: Option<Sides>,
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,

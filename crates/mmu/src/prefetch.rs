@@ -6,7 +6,7 @@
 
 use crate::{FinishedWalk, Invalidation, MemoryPort, Translation, tlb::TlbEntry};
 use ambulator_base::watch::Step;
-use ambulator_base::{Asid, CounterSink, Cycle, PageSize, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Cycle, PageSize, State, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -108,7 +108,7 @@ impl FreeTranslations {
 
 /// Proposes pages whose translations will be needed soon. It supplies no translation from anything but
 /// entries of the page table that a walk has loaded.
-pub trait TlbPrefetcher: Send {
+pub trait TlbPrefetcher: State + Send {
     /// Another address space runs from now on: what was learnt of the pages before says nothing of its pages.
     fn switch(&mut self);
 
@@ -170,7 +170,7 @@ ambulator_base::counters! {
 }
 
 /// A prefetched translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, State)]
 struct Entry {
     asid: Asid,
     /// Number of the page's first 4 KiB.
@@ -205,10 +205,13 @@ pub struct Prefetched {
 
 /// The prefetched translations of a core, oldest first. A hit takes its entry out, so the oldest is also the
 /// least recently used.
+#[derive(State)]
 pub struct PrefetchQueue {
     entries: VecDeque<Entry>,
+    #[state(skip)]
     most: usize,
     /// Cycles of a look-up.
+    #[state(skip)]
     pub latency: u64,
     /// The counters so far.
     pub counters: PrefetchCounters,

@@ -8,9 +8,10 @@ use crate::prefetch::{
 use crate::tlb::tlb_page_size;
 use crate::{CorePort, FinishedWalk, Mmu, PrefetchCounters, Walk, WalkOutcome, WalkTraffic, WalkerPool};
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, Page, VirtAddr};
+use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, Page, State, VirtAddr};
 
 /// TLB prefetching of a core.
+#[derive(State)]
 pub(crate) struct TlbPrefetching {
     prefetcher: Box<dyn TlbPrefetcher>,
     pub queue: PrefetchQueue,
@@ -18,8 +19,10 @@ pub(crate) struct TlbPrefetching {
     walkers: WalkerPool,
     /// When prefetch walks in flight end.
     pending: Vec<Cycle>,
+    #[state(skip)]
     most_pending: usize,
     /// log2 of the 4 KiB pages of half an address space.
+    #[state(skip)]
     half: u32,
     /// Where the loads of prefetch walks were served.
     served: WalkTraffic,

@@ -2,7 +2,7 @@
 
 use crate::MemoryPort;
 use ambulator_base::watch::{Field, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 
 /// A translation that hardware found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Walk {
 pub struct TableRegisters(pub Vec<u64>);
 
 /// Which translations to invalidate in the translation caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub enum Invalidation {
     /// One page of one address space (INVLPG): every translation of any address in it.
     Page {
@@ -104,12 +104,13 @@ pub enum Invalidation {
     /// Everything of one address space.
     Asid(Asid),
     /// Everything.
+    #[default]
     All,
 }
 
 /// The hardware half of a page table, one instance per core. The pipeline bounds the number of concurrent
 /// walks by the core's walkers.
-pub trait Walker: Send {
+pub trait Walker: State + Send {
     /// Context switch, or the OS half changed its registers: from now on `walk` serves this address space.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
@@ -160,7 +161,7 @@ pub struct LookasideAnswer {
 
 /// A structure probed after an L1 TLB miss, in parallel with the L2 TLB or after it: a TLB of ranges or of
 /// clusters, a segment, tags in memory.
-pub trait Lookaside: Send {
+pub trait Lookaside: State + Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
@@ -235,7 +236,7 @@ pub struct Speculation {
 }
 
 /// What the core must know of the latest walk if a load computed with a prediction before the walk ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Verification {
     /// The load does not commit before: the walk has verified the prediction.
     pub at: Cycle,
@@ -254,7 +255,7 @@ pub struct Bus {
 
 /// Guesses where data and page-table entries are. It never supplies a translation: the walk has the last
 /// word, also about a guess that a load computes with ([`Speculation::computes`]).
-pub trait Speculator: Send {
+pub trait Speculator: State + Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 

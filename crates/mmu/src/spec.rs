@@ -104,7 +104,7 @@ pub struct L2TlbSpec {
     #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
     pub ways_1g: u32,
     /// Cycles of a look-up, hit or miss, counted from the L1 TLB's miss.
-    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III, Utopia Table 1 (12 cycles)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-since" = "time", "x-unit" = "cycles", "x-source" = "ME-HPT Table III, Utopia Table 1 (12 cycles)"))]
     pub latency: u64,
 }
 
@@ -169,13 +169,13 @@ pub struct MmuSpec {
     pub l1i_2m: TlbSpec,
     /// Cycles of an L1 TLB look-up. One cycle of it overlaps the indexing of the L1 cache, so the usual 1
     /// delays nothing.
-    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-since" = "time", "x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
     pub l1_latency: u64,
     /// The second-level TLB.
     #[schemars(extend("x-unit" = "group"))]
     pub l2_tlb: L2TlbSpec,
     /// Maximum number of concurrent page walks of a core. Further walks wait for one of them to end.
-    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
+    #[schemars(range(min = 1, max = 64), extend("x-since" = "time", "x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
     pub walkers: u32,
     /// The cache level at which walk accesses enter the hierarchy.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 7.2: L2, with L1 as a study"))]

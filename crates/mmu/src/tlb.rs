@@ -2,11 +2,11 @@
 
 use crate::{Invalidation, Translation};
 use ambulator_base::watch::{Shape, Step};
-use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
+use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
 /// A TLB entry: a translation packed into a word, and the cycle at which the walk that fills it ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct TlbEntry {
     packed: u64,
     /// When the entry becomes usable: a look-up before that joins the walk in flight.
@@ -66,8 +66,10 @@ pub(crate) fn fragment(translation: &Translation, va: VirtAddr, size: PageSize) 
 }
 
 /// A set-associative TLB whose entries may be of several page sizes, tagged by address space.
+#[derive(State)]
 pub struct Tlb {
     array: SetArray<TlbEntry>,
+    #[state(skip)]
     sets: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct PwcSpec {
     #[schemars(range(max = MAX_WAYS), extend("x-unit" = "ways", "x-source" = "our choice: LVM Table 1 names none"))]
     pub ways: u32,
     /// Cycles of the parallel look-up, which every walk pays, hit or miss.
-    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-since" = "time", "x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
 }
 

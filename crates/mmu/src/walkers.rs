@@ -1,9 +1,9 @@
 //! The page walkers of a core as a bounded resource.
 
-use ambulator_base::Cycle;
+use ambulator_base::{Cycle, State};
 
 /// A walk on a walker.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, State)]
 struct Interval {
     start: u64,
     end: u64,
@@ -18,11 +18,13 @@ struct Interval {
 /// Almost every request avoids a search of that list. Let `n` be the number of walkers. Of the `n` walks that
 /// end last, consider the first to end: from its end on a walker is free, because fewer than `n` walks end
 /// later. Before its end is an interval in which all walkers are known to be busy.
+#[derive(State)]
 pub struct WalkerPool {
     /// The walks that end last, at most [`REMEMBERED`] of them, from `first` on and in the order of their
     /// ends.
     walks: Vec<Interval>,
     first: usize,
+    #[state(skip)]
     walkers: usize,
     /// All walkers are busy from here until the first of the last `walkers` walks ends.
     busy_from: u64,

@@ -2,7 +2,7 @@
 //! translations in addition to the page table, or instead of it.
 
 use crate::{Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
-use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, ProcessId, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// The software half of a structure that works alongside a page table, one instance per process. As with a
@@ -15,11 +15,12 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 /// companion holds.
 ///
 /// ```
-/// use ambulator_base::CounterSink;
+/// use ambulator_base::State;
 /// use ambulator_memory::PhysicalMemory;
 /// use ambulator_os::{Companion, Footprint, Mapping, PageTable, TableContext};
 ///
 /// /// Counts the 4 KiB pages of the page table in a hardware register.
+/// #[derive(State)]
 /// struct Census(u64);
 ///
 /// impl Companion for Census {
@@ -41,7 +42,7 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 ///     fn destroy(&mut self, _os: &mut TableContext<'_>) {}
 /// }
 /// ```
-pub trait Companion: Send {
+pub trait Companion: State + Send {
     /// Whether the companion holds this new mapping itself, instead of the page table.
     fn claims(&self, _mapping: &Mapping) -> bool {
         false

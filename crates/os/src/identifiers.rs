@@ -6,12 +6,14 @@
 //! several cores share, such as a TLB in main memory, never confuses two of them, and an entry there outlives
 //! the identifier of a core.
 
-use ambulator_base::Asid;
+use ambulator_base::{Asid, State};
 use std::collections::VecDeque;
 
 /// For each core, the address spaces that have one of its identifiers.
+#[derive(State)]
 pub(crate) struct Identifiers {
     /// Identifiers of a core.
+    #[state(skip)]
     most: usize,
     /// By core: in the order in which they were given.
     given: Vec<VecDeque<Asid>>,

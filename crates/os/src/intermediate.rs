@@ -2,13 +2,13 @@
 //! the page table translates.
 
 use crate::{Footprint, MapError, TableContext};
-use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
 /// Maps the areas of a process to the intermediate address space, one instance per process. Page table and
 /// companions see intermediate addresses only. As with a [`crate::PageTable`], all translation state is bytes
 /// in [`TableContext::memory`].
-pub trait IntermediateMap: Send {
+pub trait IntermediateMap: State + Send {
     /// The intermediate address of `va`, or `None` outside all areas.
     fn address(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<VirtAddr>;
 

@@ -1,5 +1,7 @@
 //! The ledger of operating-system actions: their cycles by cause, and the locks that they hold.
 
+use ambulator_base::State;
+
 /// The cause of cycles in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -40,16 +42,17 @@ impl LedgerCause {
 }
 
 /// A lock that an action on a page table holds. Actions of other cores that need it wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, State)]
 pub enum TableLock {
     /// The lock of one part of the table, by a number that the table assigns.
     Part(u64),
     /// The lock of the entire table.
+    #[default]
     Whole,
 }
 
 /// Cycles of operating-system actions by cause, and the locks of the current action.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, State)]
 pub struct Ledger {
     cycles: [u64; LedgerCause::ALL.len()],
     since_taken: u64,

@@ -28,6 +28,7 @@ mod reservations;
 mod sharing;
 mod shootdown;
 mod spec;
+mod state;
 mod swap;
 mod table;
 mod translations;

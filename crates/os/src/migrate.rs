@@ -1,10 +1,10 @@
 //! Page migration: out of a placement's segments to make room, and into them on a hint of the hardware.
 
 use crate::{Kernel, LedgerCause, Mapping, OsError, PageState, PlaceRequest};
-use ambulator_base::{Asid, Page, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{Asid, Page, Pfn, ProcessId, State, VirtAddr};
 
 /// A page that has moved. The copy runs concurrently with the program; an access to the page waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Migration {
     /// The address space.
     pub asid: Asid,
@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 /// Migrated pages in order, until the machine copies them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(crate) struct Migrations(Vec<Migration>);
 
 impl Migrations {

@@ -1,6 +1,6 @@
 //! The kernel's state of each page: its frame and its rights.
 
-use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_base::{Archive, PageSize, Pfn, State, VirtAddr, Vpn};
 use ambulator_memory::HugeWords;
 use rustc_hash::FxHashMap;
 
@@ -231,6 +231,23 @@ impl PageMap {
             }
         }
         None
+    }
+}
+
+impl State for PageMap {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let mut numbers = self.numbers.clone();
+        numbers.state(archive);
+        self.changes.state(archive);
+        if archive.loads() {
+            *self = PageMap { changes: self.changes, ..PageMap::default() };
+        }
+        for number in numbers {
+            if archive.failed() {
+                return;
+            }
+            self.region_mut(number).state(archive);
+        }
     }
 }
 

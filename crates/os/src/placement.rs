@@ -1,7 +1,7 @@
 //! The placement socket: the choice of frames for pages.
 
 use crate::{CostTable, Ledger};
-use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// A page that needs frames.
@@ -62,7 +62,7 @@ pub struct RecordedPlace {
 
 /// The choice of frames for pages: those that a hash or a set allows, eagerly allocated blocks, or any free
 /// frame of the buddy allocator.
-pub trait Placement: Send {
+pub trait Placement: State + Send {
     /// Allocates frames for a page. `None` if there are none: the kernel then reclaims and tries again, or
     /// uses a smaller page.
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn>;
@@ -151,7 +151,7 @@ pub trait Placement: Send {
 }
 
 /// Placement in any free frame of the buddy allocator.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub struct BuddyPlacement;
 
 impl Placement for BuddyPlacement {

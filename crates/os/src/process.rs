@@ -3,7 +3,7 @@
 use crate::page_state::PageMap;
 use crate::reservations::Reservations;
 use crate::{Translations, VmaList};
-use ambulator_base::{Asid, ProcessId, Protection, VirtAddr};
+use ambulator_base::{Archive, Asid, ProcessId, Protection, State, VirtAddr};
 
 /// One process.
 pub(crate) struct Process {
@@ -25,7 +25,7 @@ pub(crate) struct Process {
 }
 
 /// The range that `brk` resizes. Its areas may have been unmapped or protected since.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Heap {
     pub start: VirtAddr,
     pub end: VirtAddr,
@@ -142,6 +142,46 @@ impl ProcessTable {
             return Ok(());
         }
         Err("an address-space identifier is lost, or two processes have it".into())
+    }
+}
+
+/// Everything but which processes live: those have been made before.
+impl State for ProcessTable {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.last_asid.state(archive);
+        self.free_asids.state(archive);
+        self.generation.state(archive);
+        for process in self.slots.iter_mut().flatten() {
+            let Process { origin, asid, generation, translations, vmas, pages, reservations, clock, scan, heap } =
+                process;
+            origin.state(archive);
+            asid.state(archive);
+            generation.state(archive);
+            translations.state(archive);
+            vmas.state(archive);
+            pages.state(archive);
+            reservations.state(archive);
+            clock.state(archive);
+            scan.state(archive);
+            heap.state(archive);
+        }
+    }
+}
+
+impl ProcessTable {
+    /// By number: the identifiers of the processes that live.
+    pub fn lives(&self) -> Vec<Option<Asid>> {
+        self.slots.iter().map(|process| process.as_ref().map(|process| process.asid)).collect()
+    }
+
+    /// The next process is one that has exited.
+    pub fn skip_number(&mut self) {
+        self.slots.push(None);
+    }
+
+    /// Forgets a process without giving anything back.
+    pub fn forget(&mut self, number: usize) {
+        self.slots[number] = None;
     }
 }
 

@@ -1,10 +1,11 @@
 //! The schedule of the promotion daemon: when it runs, and which process it scans next.
 
-use ambulator_base::{Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 
 /// The schedule of the promotion daemon.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct PromotionSchedule {
+    #[state(skip)]
     period: u64,
     /// The start of the next round.
     due: Cycle,

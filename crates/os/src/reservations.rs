@@ -1,14 +1,14 @@
 //! Reservations: 2 MiB blocks of frames, each reserved for the base pages of one aligned 2 MiB of virtual
 //! memory.
 
-use ambulator_base::{Page, PageSize, Pfn, VirtAddr};
+use ambulator_base::{Page, PageSize, Pfn, State, VirtAddr};
 use std::collections::BTreeMap;
 
 /// Base pages of a reservation.
 pub(crate) const BASE_PAGES: u64 = 512;
 
 /// A 2 MiB block reserved for the pages of one aligned 2 MiB of virtual memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Reservation {
     /// First frame of the block.
     pub frame: Pfn,
@@ -17,7 +17,7 @@ pub(crate) struct Reservation {
 }
 
 /// The reservations of a process, by the start of their 2 MiB range.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Reservations(BTreeMap<VirtAddr, Reservation>);
 
 /// The aligned 2 MiB page around an address.

@@ -1,9 +1,10 @@
 //! Owners of frames: forked processes share frames until one of them writes.
 
-use ambulator_base::{PageSize, Pfn};
+use ambulator_base::{PageSize, Pfn, State};
 use std::ops::Range;
 
 /// The number of owners of each mapped frame.
+#[derive(State)]
 pub(crate) struct FrameOwners {
     /// By frame: the number of owners beyond the first.
     beyond_first: Vec<u16>,

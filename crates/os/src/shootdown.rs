@@ -1,9 +1,9 @@
 //! Pending TLB shootdowns, collected during an action of the kernel.
 
-use ambulator_base::{Asid, Page, PageSize, VirtAddr};
+use ambulator_base::{Asid, Page, PageSize, State, VirtAddr};
 
 /// One TLB shootdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Shootdown {
     /// The address space.
     pub asid: Asid,
@@ -12,8 +12,10 @@ pub struct Shootdown {
 }
 
 /// Pending TLB shootdowns. Above a ceiling, a flush of the address space replaces single pages, as in Linux.
+#[derive(State)]
 pub(crate) struct Shootdowns {
     pending: Vec<Shootdown>,
+    #[state(skip)]
     ceiling: usize,
     /// Pages and address spaces pushed since the last [`Shootdowns::take_counts`].
     pages: u64,

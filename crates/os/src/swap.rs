@@ -1,9 +1,11 @@
 //! The swap space. The model counts pages and keeps no contents.
 
-use ambulator_base::FRAME_BYTES;
+use ambulator_base::{FRAME_BYTES, State};
 
 /// A swap space of limited size.
+#[derive(State)]
 pub(crate) struct SwapSpace {
+    #[state(skip)]
     bytes: u64,
     /// Pages in use.
     used: u64,

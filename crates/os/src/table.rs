@@ -1,7 +1,7 @@
 //! The page-table socket: the software half of a page table.
 
 use crate::{Ledger, TableLock};
-use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// Architectural bits of an x86-64 page-table entry, as the kernel sets them.
@@ -65,7 +65,7 @@ pub enum MapError {
 }
 
 /// The memory of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Footprint {
     /// Bytes of physical memory held now.
     pub bytes: u64,
@@ -104,7 +104,7 @@ pub struct TableContext<'a> {
 
 /// The software half of a page table, one instance per process. All translation state is bytes in
 /// [`TableContext::memory`]. Fields of the implementation may only speed it up or record its allocations.
-pub trait PageTable: Send {
+pub trait PageTable: State + Send {
     /// Maps a page that is not mapped.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use crate::{
     Companion, CompanionFactory, Entry, Footprint, IntermediateMap, IntermediateMapFactory, MapError, Mapping,
     PageTable, PteFlags, TableContext, TableFactory, TableLock,
 };
-use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
 /// Creates the translations of new processes.
@@ -67,9 +67,12 @@ impl TranslationsFactory {
 
 /// The translations of a process. Its interface uses virtual addresses. With an intermediate address space,
 /// page table and companions use intermediate addresses.
+#[derive(State)]
 pub struct Translations {
     table: Box<dyn PageTable>,
+    #[state(each)]
     companions: Vec<Box<dyn Companion>>,
+    #[state(each)]
     intermediate: Option<Box<dyn IntermediateMap>>,
 }
 

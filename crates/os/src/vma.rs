@@ -1,9 +1,9 @@
 //! Virtual memory areas: sorted, disjoint, split and merged as in Linux.
 
-use ambulator_base::{FRAME_BYTES, MapKind, Protection, VirtAddr};
+use ambulator_base::{FRAME_BYTES, MapKind, Protection, State, VirtAddr};
 
 /// A program's advice about huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub enum HugeAdvice {
     /// No advice.
     #[default]
@@ -15,7 +15,7 @@ pub enum HugeAdvice {
 }
 
 /// A virtual memory area. Both ends are multiples of 4 KiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Vma {
     /// First address.
     pub start: VirtAddr,
@@ -63,7 +63,7 @@ pub(crate) fn pages_of(start: VirtAddr, len: u64) -> Option<(VirtAddr, VirtAddr)
 }
 
 /// The areas of a process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub struct VmaList(Vec<Vma>);
 
 impl VmaList {

@@ -1,11 +1,11 @@
 //! Watermarks: when reclaim runs, and which process it scans next.
 
 use crate::KernelSpec;
-use ambulator_base::{Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 
 /// The watermarks of reclaim, and the process at which it continues. Without swap all watermarks are 0,
 /// because reclaim could free next to nothing before memory runs out.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(crate) struct ReclaimSchedule {
     /// Free frames below which faults reclaim before they allocate: reclaim itself may need the rest.
     min: u64,

@@ -1,7 +1,7 @@
 //! Frames that the kernel has zeroed, until the machine writes their lines.
 
 use crate::{Kernel, LedgerCause, Mapping};
-use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn};
+use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum Zeroing {
 }
 
 /// Frames that were zeroed one after another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Zeroed {
     /// The first frame.
     pub frame: Pfn,
@@ -28,7 +28,7 @@ pub struct Zeroed {
 }
 
 /// Zeroed frames in order, until the machine takes them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(crate) struct ZeroedFrames {
     recorded: bool,
     frames: Vec<Zeroed>,

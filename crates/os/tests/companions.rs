@@ -4,7 +4,8 @@
 mod double;
 
 use ambulator_base::{
-    AccessKind, Asid, FRAME_BYTES, LINE_BYTES, MapKind, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr, VmEvent,
+    AccessKind, Asid, FRAME_BYTES, LINE_BYTES, MapKind, Page, PageSize, Pfn, ProcessId, Protection, State, VirtAddr,
+    VmEvent,
 };
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{
@@ -23,9 +24,12 @@ const OWN: Pfn = Pfn(1 << 20);
 type Events = Arc<Mutex<Vec<&'static str>>>;
 
 /// Has a frame of its own, holds pages in high frames, and records every notification.
+#[derive(State)]
 struct Witness {
     frame: Option<Pfn>,
+    #[state(skip)]
     held: Vec<Mapping>,
+    #[state(skip)]
     events: Events,
 }
 

@@ -1,6 +1,7 @@
 //! Assembles a machine from a spec.
 
 use crate::catalogue::catalogue;
+use crate::checkpoint::CheckpointPlace;
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::SimError;
 use crate::hardware::Hardware;
@@ -143,6 +144,7 @@ impl Machine {
                 stream,
                 reader,
                 batch: Arc::new(Batch::default()),
+                batch_number: 0,
                 at: 0,
                 end: 0,
                 event_at: 0,
@@ -195,6 +197,7 @@ impl Machine {
             sampler: Sampler::new(&spec.run),
             memory: memory_setup,
             timeline: None,
+            checkpoint: CheckpointPlace::default(),
         })
     }
 }

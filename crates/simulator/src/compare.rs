@@ -1,5 +1,6 @@
 //! Runs several designs on one decoding of the input, in parallel on the sim host's cores.
 
+use crate::checkpoint::{Checkpoint, CheckpointStart};
 use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
@@ -40,6 +41,11 @@ pub trait Progress: Send + Sync {
     fn finished(&self, job: usize, result: &RunResult, schema: &Schema);
     /// Where a window of a run is recorded, if it is; asked when its machine has been built.
     fn timeline(&self, _job: usize) -> Option<TimelinePart> {
+        None
+    }
+    /// The checkpoint that a run starts from, or that it makes; asked before anything runs. A run whose window
+    /// is recorded has none.
+    fn checkpoint(&self, _job: usize) -> Option<Arc<dyn Checkpoint>> {
         None
     }
 }
@@ -88,6 +94,8 @@ struct QueuedJob {
     /// Of its phases, until its machine has it.
     plan: Option<PhasePlan>,
     machine: Option<Machine>,
+    /// Where it starts from, or what it makes.
+    checkpoint: Result<Option<OfJob>, String>,
     slices: u64,
     busy: Duration,
     setup: Duration,
@@ -99,6 +107,11 @@ struct RunQueue {
     waiting: Vec<QueuedJob>,
     /// Number of jobs that have not ended.
     open: usize,
+    /// Number of jobs that warm up. Those that start from checkpoints wait for them: they would have to keep what
+    /// lies between.
+    warming: usize,
+    /// Sentences on checkpoints that could not be written.
+    notes: Vec<String>,
     /// By job.
     runs: Vec<Option<RunResult>>,
     /// By job: the order in which runs end must not show.
@@ -148,17 +161,24 @@ pub fn compare_planned(comparison: Comparison, mut plans: Vec<Option<PhasePlan>>
         }
     }
     let streams: Vec<_> = programs.into_iter().map(|source| SharedStream::new(source, jobs.len())).collect();
-    let queued = (0..jobs.len()).rev().zip(plans.into_iter().rev()).map(|(job, plan)| QueuedJob {
-        job,
-        plan,
-        machine: None,
-        slices: 0,
-        busy: Duration::ZERO,
-        setup: Duration::ZERO,
-    });
+    let queued: Vec<QueuedJob> = (0..jobs.len())
+        .rev()
+        .zip(plans.into_iter().rev())
+        .map(|(job, plan)| QueuedJob {
+            job,
+            plan,
+            machine: None,
+            checkpoint: checkpoint(progress.as_ref(), job, &streams),
+            slices: 0,
+            busy: Duration::ZERO,
+            setup: Duration::ZERO,
+        })
+        .collect();
     let queue = Mutex::new(RunQueue {
-        waiting: queued.collect(),
         open: jobs.len(),
+        warming: queued.iter().filter(|queued| !queued.is_restored()).count(),
+        notes: Vec::new(),
+        waiting: queued,
         runs: jobs.iter().map(|_| None).collect(),
         schemas: vec![Schema::new(); jobs.len()],
     });
@@ -180,12 +200,57 @@ pub fn compare_planned(comparison: Comparison, mut plans: Vec<Option<PhasePlan>>
     });
 
     let queue = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let unwritten = queue.notes;
     let mut runs: Vec<RunResult> = queue.runs.into_iter().flatten().collect();
     set_speedups(&mut runs);
     let schema = join_schemas(&queue.schemas);
     let told = streams.iter().flat_map(|stream| stream.notes());
-    let notes = distinct_notes(told.chain(colour_warnings(&runs)));
+    let notes = distinct_notes(told.chain(colour_warnings(&runs)).chain(unwritten));
     Ok(Outcome { runs, schema, notes, fewer_threads })
+}
+
+/// A job's checkpoint, and if it is there, what the job must know before it starts.
+type OfJob = (Arc<dyn Checkpoint>, Option<CheckpointStart>);
+
+/// The checkpoint of a job. If it is there, the job reads its streams from that place on.
+///
+/// # Errors
+/// It cannot be used.
+fn checkpoint(progress: &dyn Progress, job: usize, streams: &[Arc<SharedStream>]) -> Result<Option<OfJob>, String> {
+    let Some(checkpoint) = progress.checkpoint(job) else { return Ok(None) };
+    let start = checkpoint.start()?;
+    for (stream, first) in streams.iter().zip(start.iter().flat_map(|start| &start.batches)) {
+        stream.begin_at(job, first.map_or(usize::MAX, |first| first as usize));
+    }
+    Ok(Some((checkpoint, start)))
+}
+
+impl QueuedJob {
+    /// Whether it starts from a checkpoint.
+    fn is_restored(&self) -> bool {
+        matches!(self.checkpoint, Ok(Some((_, Some(_)))))
+    }
+
+    /// Whether its machine has yet to be warmed.
+    fn warms(&self) -> bool {
+        let phase = self.machine.as_ref().map_or(Phase::Setup, Machine::phase);
+        !self.is_restored() && matches!(phase, Phase::Setup | Phase::Warmup)
+    }
+
+    /// Takes the checkpoint if the machine is where it is taken. The run goes on without it if it cannot be
+    /// written.
+    fn take_checkpoint(&mut self) -> Result<(), String> {
+        let (Some(machine), Ok(Some((checkpoint, None)))) = (&mut self.machine, &self.checkpoint) else {
+            return Ok(());
+        };
+        if !machine.waits_for_checkpoint() {
+            return Ok(());
+        }
+        let start = machine.checkpoint_start();
+        let saved = checkpoint.save(&start, &mut |to| machine.save_state(to));
+        machine.pass_checkpoint();
+        saved
+    }
 }
 
 /// Sets the speed-up of each run over the first.
@@ -213,8 +278,9 @@ fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
         if queue.open == 0 {
             return None;
         }
-        let least =
-            queue.waiting.iter().enumerate().min_by_key(|(_, queued)| (queued.slices, queued.job)).map(|(at, _)| at);
+        let (warming, waiting) = (queue.warming, queue.waiting.iter().enumerate());
+        let ready = waiting.filter(|(_, queued)| warming == 0 || !queued.is_restored());
+        let least = ready.min_by_key(|(_, queued)| (queued.slices, queued.job)).map(|(at, _)| at);
         match least {
             Some(at) => return Some(queue.waiting.swap_remove(at)),
             None => queue = changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
@@ -234,7 +300,24 @@ fn run_slice(
 ) {
     let job = &jobs[queued.job];
     let began = Instant::now();
-    let ended = catch_unwind(AssertUnwindSafe(|| advance(&mut queued, job, streams, stop, progress)));
+    let warmed = queued.warms();
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let ended = advance(&mut queued, job, streams, stop, progress);
+        let note = queued.take_checkpoint().err();
+        (ended, note)
+    }));
+    let (ended, note) = match ended {
+        Ok((ended, note)) => (Ok(ended), note),
+        Err(panic) => (Err(panic), None),
+    };
+    {
+        let mut queue = lock(queue);
+        queue.notes.extend(note);
+        if warmed && !(matches!(ended, Ok(None)) && queued.warms()) {
+            queue.warming -= 1;
+            changed.notify_all();
+        }
+    }
     let took = began.elapsed();
     queued.busy += took;
     if let Some(machine) = &queued.machine
@@ -266,6 +349,10 @@ fn run_slice(
     for stream in streams {
         stream.leave(queued.job);
     }
+    let restored = match &queued.checkpoint {
+        Ok(Some((checkpoint, Some(_)))) => Some(checkpoint.name()),
+        _ => None,
+    };
     if let Some(machine) = &mut queued.machine {
         machine.end_timeline();
     }
@@ -301,6 +388,7 @@ fn run_slice(
             result.outcome = Some(message);
         }
     }
+    result.checkpoint = restored;
     result.sim_host_seconds = queued.busy.as_secs_f64();
     result.sim_host_setup_seconds = queued.setup.as_secs_f64();
     progress.finished(queued.job, &result, &schema);
@@ -353,19 +441,21 @@ fn advance(
         None => {
             let programs = streams.iter().map(|stream| (Arc::clone(stream), queued.job)).collect();
             match Machine::new(&job.spec, programs) {
-                Ok(machine) => match too_little_address_space() {
-                    Some(sentence) => return Some(Err(Stop::Failed(sentence))),
-                    None => {
-                        let machine = queued.machine.insert(machine);
-                        if let Some(plan) = queued.plan.take() {
-                            machine.follow(&job.spec.run, plan);
-                        }
-                        if let Some(part) = progress.timeline(queued.job) {
-                            machine.record_timeline(part, &job.design);
-                        }
-                        machine
+                Ok(mut machine) => {
+                    if let Some(sentence) = too_little_address_space() {
+                        return Some(Err(Stop::Failed(sentence)));
                     }
-                },
+                    if let Some(plan) = queued.plan.take() {
+                        machine.follow(&job.spec.run, plan);
+                    }
+                    if let Some(part) = progress.timeline(queued.job) {
+                        machine.record_timeline(part, &job.design);
+                    }
+                    if let Err(why) = begin(&mut machine, &queued.checkpoint) {
+                        return Some(Err(Stop::Failed(why)));
+                    }
+                    queued.machine.insert(machine)
+                }
                 Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
             }
         }
@@ -374,6 +464,21 @@ fn advance(
         Ok(true) => None,
         Ok(false) => Some(Ok(())),
         Err(stop) => Some(Err(stop)),
+    }
+}
+
+/// Begins a machine where its checkpoint says.
+///
+/// # Errors
+/// The checkpoint cannot be used.
+fn begin(machine: &mut Machine, checkpoint: &Result<Option<OfJob>, String>) -> Result<(), String> {
+    match checkpoint.as_ref().map_err(Clone::clone)? {
+        Some((checkpoint, Some(start))) => checkpoint.load(&mut |from| machine.load_state(start, from)),
+        Some((_, None)) => {
+            machine.stop_at_checkpoint();
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 
@@ -421,5 +526,6 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         seed: job.spec.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         over_seeds: Vec::new(),
+        checkpoint: None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{Batch, ProcessId};
+use ambulator_base::{Archive, Batch, ProcessId, State};
 use ambulator_hardware::CoreWindow;
 use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ ambulator_base::counters! {
 }
 
 /// The progress of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, State)]
 pub(crate) enum CorePhase {
     /// Before the region of interest.
     Setup,
@@ -80,6 +80,8 @@ pub(crate) struct Core {
     pub stream: Arc<SharedStream>,
     pub reader: usize,
     pub batch: Arc<Batch>,
+    /// Its number in the stream.
+    pub batch_number: usize,
     /// Next record of the batch.
     pub at: usize,
     /// When this core's next event or dispatch is due, if it waits for other cores to get there; else 0.
@@ -132,5 +134,68 @@ impl Core {
     /// The kernel's number of a process of the stream.
     pub fn kernel_process(&self, in_stream: ProcessId) -> Option<ProcessId> {
         self.processes.iter().find(|(stream, _)| *stream == in_stream).map(|(_, kernel)| *kernel)
+    }
+}
+
+impl Core {
+    /// What the operating system must know of before it loads the registers.
+    pub fn process_state(&mut self, archive: &mut Archive<'_>) {
+        self.process.state(archive);
+        self.processes.state(archive);
+    }
+}
+
+/// The rest of its state. Its MMU has the registers of its process already.
+impl State for Core {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let Core {
+            window,
+            mmu,
+            traffic,
+            slowest_walk_load,
+            process: _,
+            processes: _,
+            generation,
+            hypervisor_generation,
+            stream: _,
+            reader: _,
+            batch: _,
+            batch_number,
+            at,
+            waits_until,
+            end,
+            event_at,
+            phase,
+            front_end,
+            look_ahead: _,
+            counters,
+            executed,
+            // Of the measured region, which has not begun.
+            budget_end: _,
+            stop_at: _,
+            untimed_from,
+            untimed_misses,
+            measured_from,
+            finished_at,
+        } = self;
+        window.state(archive);
+        mmu.state(archive);
+        traffic.state(archive);
+        slowest_walk_load.state(archive);
+        generation.state(archive);
+        hypervisor_generation.state(archive);
+        batch_number.state(archive);
+        at.state(archive);
+        waits_until.state(archive);
+        end.state(archive);
+        event_at.state(archive);
+        phase.state(archive);
+        front_end.state(archive);
+        counters.state(archive);
+        executed.state(archive);
+        untimed_from.state(archive);
+        untimed_misses.state(archive);
+        measured_from.state(archive);
+        finished_at.state(archive);
     }
 }

@@ -6,7 +6,7 @@ use crate::hosted::Effect;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use crate::timeline::{Action, Recording};
-use ambulator_base::{Counters, Cycle, FRAME_BYTES};
+use ambulator_base::{Archive, Counters, Cycle, FRAME_BYTES, State};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{CorePort, Mmu};
@@ -26,6 +26,8 @@ pub(crate) struct Hardware {
     skipping: bool,
     /// Whether the machine was built to simulate time: it can do without for a while.
     has_time: bool,
+    /// Whether instructions have taken time so far.
+    timed_before: bool,
     /// Without time: when the latest access began.
     untimed: Cycle,
     /// The kernel's time when the machine last lost time, and by how many cycles the clock is ahead of it.
@@ -68,6 +70,7 @@ impl Hardware {
             timing,
             skipping: false,
             has_time: timing,
+            timed_before: false,
             untimed,
             kernel_time: 0,
             ahead: 0,
@@ -110,6 +113,7 @@ impl Hardware {
             let times = (0..self.cores.len()).map(|number| self.local_time(number));
             let retired = self.cores.iter().map(|core| core.window.retired_cycle());
             let now = times.chain(retired).max().unwrap_or_default();
+            self.timed_before |= now.0 > 0;
             self.kernel_time = now.0.saturating_sub(self.ahead);
             self.untimed = self.untimed.max(now).after(UNTIMED_STEP);
         }
@@ -317,5 +321,49 @@ impl Hardware {
     /// Instructions of all cores since counting began.
     pub fn instructions(&self) -> u64 {
         self.cores.iter().map(|core| core.counters.instructions).sum()
+    }
+}
+
+impl Hardware {
+    /// Whether the state depends on times.
+    pub fn depends_on_times(&self) -> bool {
+        self.timing || self.timed_before
+    }
+}
+
+/// The operating system's state comes before: the cores' MMUs have the registers of their processes.
+impl State for Hardware {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let mut timing = self.timing;
+        timing.state(archive);
+        if timing != self.timing {
+            // Nothing has run: a switch changes nothing else.
+            self.timing = timing;
+            self.cores.iter_mut().for_each(|core| core.mmu.set_timed(timing));
+            self.hierarchy.set_timed(timing, Cycle(0));
+        }
+        let Hardware {
+            cores,
+            hierarchy,
+            recording: _,
+            path: _,
+            entry: _,
+            timing: _,
+            skipping,
+            has_time: _,
+            timed_before,
+            untimed,
+            kernel_time,
+            ahead,
+            hosted: _,
+            effects: _,
+        } = self;
+        cores.iter_mut().for_each(|core| core.state(archive));
+        hierarchy.state(archive);
+        skipping.state(archive);
+        timed_before.state(archive);
+        untimed.state(archive);
+        kernel_time.state(archive);
+        ahead.state(archive);
     }
 }

@@ -4,6 +4,7 @@ mod assemble;
 mod bound;
 mod catalogue;
 mod census;
+mod checkpoint;
 mod colours;
 mod compare;
 mod core;
@@ -50,6 +51,7 @@ mod warmup_tests;
 mod windows;
 
 pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
+pub use checkpoint::{Checkpoint, CheckpointStart, LoadState, SaveState};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, READ_ONCE, Silent, compare, compare_planned, set_speedups};
 pub use error::{SimError, Stop};

@@ -1,11 +1,11 @@
 //! Page-table locks: cores that run threads of one process wait for each other's updates.
 
-use ambulator_base::{Cycle, ProcessId};
+use ambulator_base::{Cycle, ProcessId, State};
 use ambulator_os::TableLock;
 use std::collections::HashMap;
 
 /// The times until which locks are held.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Locks {
     parts: HashMap<(ProcessId, TableLock), Cycle>,
     /// By process: the times until which its whole table, and any part of it, is held.

@@ -1,5 +1,6 @@
 //! A machine: cores, caches, DRAM and a kernel, and the run loop.
 
+use crate::checkpoint::CheckpointPlace;
 use crate::core::CorePhase;
 use crate::error::Stop;
 use crate::hardware::Hardware;
@@ -10,11 +11,11 @@ use crate::sampling::Sampler;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
 use crate::timeline::TimelineRun;
-use ambulator_base::{Cycle, PhysAddr, Record};
+use ambulator_base::{Cycle, PhysAddr, Record, State};
 use std::sync::Arc;
 
 /// The phase of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, State)]
 pub enum Phase {
     /// Programs set up: first touches, untimed.
     Setup,
@@ -39,6 +40,7 @@ pub struct Machine {
     pub(crate) memory: MemorySetUp,
     /// If a window of the run is recorded.
     pub(crate) timeline: Option<Box<TimelineRun>>,
+    pub(crate) checkpoint: CheckpointPlace,
 }
 
 /// A valid translation: the address of the data, when it is known, and when the access finally issued (after
@@ -72,6 +74,8 @@ impl Machine {
     /// # Errors
     /// An outcome of the machine, or a failure. The counters are those of the part that ran.
     pub fn advance(&mut self, records: usize) -> Result<bool, Stop> {
+        // Where a slice ends can decide which of two cores goes first: a restored run has the same slices.
+        let records = self.checkpoint.rest_of_slice.take().unwrap_or(records);
         if self.timeline.is_some() {
             return self.advance_recorded(records);
         }
@@ -83,6 +87,10 @@ impl Machine {
         let mut left = records;
         while left > 0 {
             self.change_phase()?;
+            if self.waits_for_checkpoint() {
+                self.checkpoint.rest_of_slice = Some(left);
+                return Ok(true);
+            }
             if let Some(timeline) = &self.timeline
                 && timeline.is_due(self.phase(), self.hw.instructions())
             {
@@ -96,6 +104,9 @@ impl Machine {
                 }
                 self.scheduler.supply(&mut self.hw, &mut self.os)?;
                 self.change_phase()?;
+                if self.waits_for_checkpoint() {
+                    continue;
+                }
             }
             let Some((core, until)) = self.scheduler.next_core(&self.hw) else {
                 if self.hw.cores.iter().any(|core| core.phase != CorePhase::Finished) {
@@ -117,6 +128,9 @@ impl Machine {
             left = left.saturating_sub(ran.max(1));
         }
         self.change_phase()?;
+        if self.waits_for_checkpoint() {
+            self.checkpoint.rest_of_slice = Some(0);
+        }
         Ok(self.scheduler.phase() != Phase::Done)
     }
 
@@ -132,6 +146,9 @@ impl Machine {
             if self.scheduler.warms_up_untimed() {
                 self.set_timed(false)?;
             }
+        }
+        if self.waits_for_checkpoint() {
+            return Ok(());
         }
         if !self.hw.timing() && self.scheduler.begins_time(&self.hw.cores) {
             self.set_timed(true)?;
@@ -219,6 +236,7 @@ impl Machine {
         match core.stream.next(core.reader).map_err(|e| Stop::Failed(e.message))? {
             Some(batch) => {
                 core.batch = batch;
+                core.batch_number = core.stream.position(core.reader).saturating_sub(1);
                 core.at = 0;
                 core.event_at = 0;
                 Ok(true)

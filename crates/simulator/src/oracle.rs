@@ -5,7 +5,7 @@ use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::walk_steps::write_steps;
 use ambulator_base::watch::{self, LoadedBytes, Step, StepKind};
-use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters};
 use ambulator_os::{Kernel, PageMap, PageState};
@@ -26,9 +26,12 @@ pub(crate) fn agrees(state: PageState, va: VirtAddr, at: PhysAddr, access: Acces
 /// instructions of the sim host on the development profile: checking the translations of
 /// [`ambulator_mmu::Mmu::recall`] costs 0.9% of a run of GUPS and 2.6% of a run of STREAM (1.8% and 4.7%
 /// without this cache).
+#[derive(State)]
 pub(crate) struct Checker {
+    #[state(skip)]
     on: bool,
     checked: u64,
+    #[state(skip)]
     known: Box<[Known; KNOWN]>,
 }
 

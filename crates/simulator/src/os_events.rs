@@ -8,7 +8,8 @@ use crate::machine::Phase;
 use crate::profile::Profiler;
 use crate::timeline::Action;
 use ambulator_base::{
-    AccessKind, Advice, CounterSink, MapKind, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr, VmEvent,
+    AccessKind, Advice, Archive, CounterSink, Each, MapKind, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr,
+    VmEvent,
 };
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
@@ -527,5 +528,31 @@ fn invalidation(shootdown: &Shootdown) -> Invalidation {
     match shootdown.page {
         Some(page) => Invalidation::Page { asid: shootdown.asid, page },
         None => Invalidation::Asid(shootdown.asid),
+    }
+}
+
+impl State for OperatingSystem {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        let OperatingSystem {
+            kernel,
+            hypervisor,
+            settings: _,
+            locks,
+            profiler,
+            table_cycles,
+            // Empty between two actions.
+            shootdowns: _,
+            migrations: _,
+            zeroed: _,
+            held: _,
+        } = self;
+        kernel.state(archive);
+        if let Some(Hypervisor { kernel, machine }) = hypervisor {
+            kernel.state(archive);
+            machine.state(archive);
+        }
+        locks.state(archive);
+        profiler.each(archive);
+        table_cycles.state(archive);
     }
 }

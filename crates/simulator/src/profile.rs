@@ -3,14 +3,14 @@
 //! What a translation adds to the counters of its core goes to the mapping of its address and to the
 //! instruction that made it, so that the parts add up to the counters.
 
-use ambulator_base::{FRAME_BYTES, MapKind, NamedRange, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{FRAME_BYTES, MapKind, NamedRange, ProcessId, State, VirtAddr, VmEvent};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What translations cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, State)]
 pub struct Misses {
     /// L2 TLB misses (`mmu.l2_tlb_misses`).
     pub l2_tlb_misses: u64,
@@ -112,6 +112,7 @@ impl Profile {
 }
 
 /// A mapping as the program made it.
+#[derive(Default, State)]
 struct Mapping {
     start: u64,
     bytes: u64,
@@ -119,7 +120,7 @@ struct Mapping {
 }
 
 /// The mappings of a process.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, State)]
 struct AddressSpace {
     /// End and number of the mapping, by start; they do not overlap.
     ranges: BTreeMap<u64, (u64, u32)>,
@@ -159,8 +160,10 @@ impl AddressSpace {
 const NO_MAPPING: u32 = 0;
 
 /// Gathers a profile while a machine runs.
+#[derive(State)]
 pub(crate) struct Profiler {
     /// Rows of the profile.
+    #[state(skip)]
     most: usize,
     spaces: Vec<(ProcessId, AddressSpace)>,
     mappings: Vec<Mapping>,

@@ -157,6 +157,7 @@ impl Machine {
             seed: spec.run.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             over_seeds: Vec::new(),
+            checkpoint: None,
         };
         (result, all)
     }

@@ -4,12 +4,13 @@ use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::series::{Recorder, Series};
 use crate::windows::Windows;
+use ambulator_base::State;
 
 /// Instructions of an epoch; occupancies are sampled at its end.
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 
 /// Shares of the caches that hold translations, summed over samples at the ends of epochs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub(crate) struct Occupancies {
     pub samples: u64,
     pub l2: f64,
@@ -17,14 +18,16 @@ pub(crate) struct Occupancies {
 }
 
 /// Epochs and set-up.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Statistics {
     /// Instructions at which the epoch ends.
     epoch_end: u64,
     occupancies: Occupancies,
     windows: Windows,
     /// `run.interval`; 0 records no series.
+    #[state(skip)]
     interval: u64,
+    #[state(skip)]
     series: Option<Recorder>,
     setup_faults: u64,
     /// Cycles that the operating system spent on page tables before counting began: memory and upkeep.

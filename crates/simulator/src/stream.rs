@@ -63,13 +63,18 @@ impl SharedStream {
     pub fn next(&self, reader: usize) -> Result<Option<Arc<Batch>>, SourceError> {
         let mut inner = self.lock();
         let next = inner.readers[reader];
-        let at = next - inner.first;
-        while inner.window.len() <= at {
+        while inner.first + inner.window.len() <= next {
             if inner.ended {
                 return Ok(None);
             }
             if let Some(message) = &inner.failed {
                 return Err(SourceError::new(message.clone()));
+            }
+            let slowest = inner.slowest();
+            if inner.window.is_empty() && inner.first < slowest {
+                // Nobody needs it.
+                inner.skip(slowest);
+                continue;
             }
             let mut batch = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS + 64), events: Vec::new() };
             match inner.source.fill(&mut batch) {
@@ -78,7 +83,7 @@ impl SharedStream {
                 Err(error) => inner.failed = Some(error.message),
             }
         }
-        let batch = Arc::clone(&inner.window[at]);
+        let batch = Arc::clone(&inner.window[next - inner.first]);
         inner.readers[reader] = next + 1;
         inner.drop_passed();
         Ok(Some(batch))
@@ -88,6 +93,18 @@ impl SharedStream {
     pub fn leave(&self, reader: usize) {
         let mut inner = self.lock();
         inner.readers[reader] = usize::MAX;
+        inner.drop_passed();
+    }
+
+    /// The number of the next batch for `reader`; `usize::MAX` if it has left.
+    pub fn position(&self, reader: usize) -> usize {
+        self.lock().readers[reader]
+    }
+
+    /// `reader`, which has read nothing, reads from batch `number` on. What no reader needs is not kept.
+    pub fn begin_at(&self, reader: usize, number: usize) {
+        let mut inner = self.lock();
+        inner.readers[reader] = number;
         inner.drop_passed();
     }
 
@@ -108,8 +125,26 @@ impl SharedStream {
 }
 
 impl Inner {
+    /// The first batch that some reader needs.
+    fn slowest(&self) -> usize {
+        self.readers.iter().copied().min().unwrap_or(usize::MAX)
+    }
+
+    /// Reads batches up to number `to` that nobody needs.
+    fn skip(&mut self, to: usize) {
+        let mut batch = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS + 64), events: Vec::new() };
+        while self.first < to && !self.ended && self.failed.is_none() {
+            batch.clear();
+            match self.source.fill(&mut batch) {
+                Ok(true) => self.first += 1,
+                Ok(false) => self.ended = true,
+                Err(error) => self.failed = Some(error.message),
+            }
+        }
+    }
+
     fn drop_passed(&mut self) {
-        let slowest = self.readers.iter().copied().min().unwrap_or(usize::MAX);
+        let slowest = self.slowest();
         while self.first < slowest && self.window.pop_front().is_some() {
             self.first += 1;
         }

@@ -1,11 +1,13 @@
 //! The measured region in windows: how far it had come at points in time, for intervals around results.
 
+use ambulator_base::State;
+
 /// Points that are kept at most: enough for windows, few enough for a result.
 const MOST_POINTS: usize = 64;
 
 /// Points of the measured region. They begin dense; whenever there are too many, every second one is dropped
 /// and they come half as often, so that a region of any length has between half of the points and all.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct Windows {
     /// Instructions of all cores, and cycles, since the region began.
     points: Vec<(u64, u64)>,

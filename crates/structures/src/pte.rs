@@ -1,7 +1,7 @@
 //! The x86-64 page-table entry, for every table that keeps its translations in that format.
 
 use ambulator_base::watch::{Field, Meaning};
-use ambulator_base::{PageSize, Pfn, PhysAddr};
+use ambulator_base::{PageSize, Pfn, PhysAddr, State};
 use ambulator_mmu::Translation;
 use ambulator_os::PteFlags;
 
@@ -9,7 +9,7 @@ use ambulator_os::PteFlags;
 ///
 /// Bits 9 to 11 and 52 to 62 are ignored by x86-64 hardware and free for a design's own use:
 /// [`Pte::LOW_SOFTWARE`] and [`Pte::HIGH_SOFTWARE`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 #[repr(transparent)]
 pub struct Pte(pub u64);
 

@@ -3,13 +3,13 @@
 
 mod table;
 
-use ambulator::base::{AccessKind, Asid, Cycle, PageSize, PhysAddr, VirtAddr, mix64, watch, watch::Meaning};
+use ambulator::base::{AccessKind, Asid, Cycle, PageSize, PhysAddr, State, VirtAddr, mix64, watch, watch::Meaning};
 use ambulator::mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator::sockets::{Claims, Descriptor, Parts, Socket, TableParts};
 use ambulator::structures::pte::Pte;
 
 /// Where the buckets are: what both halves know.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, State)]
 struct Buckets {
     base: PhysAddr,
     /// A power of two; 0 before the first page.
@@ -35,7 +35,7 @@ fn slot_of(words: &[u64; 8], tag: u64) -> Option<usize> {
 }
 
 /// The hardware's half: a core's walker, which has nothing to invalidate.
-#[derive(Default)]
+#[derive(Default, State)]
 struct TwoChoiceWalker(Buckets);
 
 impl Walker for TwoChoiceWalker {

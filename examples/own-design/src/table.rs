@@ -1,13 +1,13 @@
 //! The operating system's half.
 
 use crate::{Buckets, slot_of, tag};
-use ambulator::base::{FRAME_BYTES, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator::base::{FRAME_BYTES, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator::memory::PhysicalMemory;
 use ambulator::os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator::structures::{frames, pte::Pte};
 
 /// A process's table.
-#[derive(Default)]
+#[derive(Default, State)]
 pub struct Table {
     buckets: Buckets,
     footprint: Footprint,

@@ -1,7 +1,7 @@
 //! Runs of frames for the last two levels of a VMA's tables, in virtual-address order.
 
 use super::AsapSpec;
-use ambulator_base::{CounterSink, Counters, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Pfn, State, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
@@ -26,7 +26,7 @@ ambulator_base::counters! {
 }
 
 /// The frames of one level: that of the table for address `va` is `base + (va >> span) - first`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Run {
     base: Pfn,
     first: u64,
@@ -54,6 +54,7 @@ impl Run {
 }
 
 /// The runs of a VMA.
+#[derive(Default, State)]
 struct Reservation {
     start: u64,
     end: u64,
@@ -92,8 +93,11 @@ fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
 }
 
 /// Places nodes of the last two levels in their VMA's runs, if it has runs.
+#[derive(State)]
 pub(crate) struct Asap {
+    #[state(skip)]
     registers: usize,
+    #[state(skip)]
     min_vma: u64,
     reservations: Vec<Reservation>,
     generation: u64,

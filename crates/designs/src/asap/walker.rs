@@ -2,7 +2,7 @@
 
 use super::AsapSpec;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::tree::TreeWalker;
 
@@ -21,7 +21,7 @@ ambulator_base::counters! {
 }
 
 /// A VMA's bounds and the bases of its tables.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct RangeRegister {
     start: u64,
     end: u64,
@@ -44,12 +44,17 @@ impl RangeRegister {
 ///
 /// The range registers are compared while the TLB miss starts the walk, so prefetches issue in the first
 /// cycle of the walk. With [`AsapSpec::filter`] they wait for the page-walk caches.
+#[derive(State)]
 pub(crate) struct AsapWalker {
     walker: TreeWalker,
     ranges: Vec<RangeRegister>,
+    #[state(skip)]
     limit: usize,
+    #[state(skip)]
     prefetch_pl1: bool,
+    #[state(skip)]
     prefetch_pl2: bool,
+    #[state(skip)]
     filter: bool,
     counters: AsapCounters,
 }

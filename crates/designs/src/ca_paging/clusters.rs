@@ -1,10 +1,10 @@
 //! The contiguity map: runs of adjacent free clusters, and next-fit placement in them.
 
-use ambulator_base::Pfn;
+use ambulator_base::{Pfn, State};
 use ambulator_memory::BuddyAllocator;
 
 /// Next-fit placement: the rover stays where the last search ended.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct NextFit {
     /// The cluster at which the next search begins.
     rover: u64,

@@ -2,7 +2,7 @@
 
 use super::CaPagingSpec;
 use super::clusters::NextFit;
-use ambulator_base::{CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{CounterSink, Counters, PageSize, Pfn, ProcessId, State, VirtAddr};
 use ambulator_os::{PlaceContext, PlaceRequest, Placement};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ ambulator_base::counters! {
 }
 
 /// From an address of a VMA on, up to the next one: the offset of its pages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct SubVma {
     /// Number of the page minus number of its frame.
     offset: i64,
@@ -34,7 +34,9 @@ struct SubVma {
 }
 
 /// Contiguity-aware paging of one kernel.
+#[derive(State)]
 pub(crate) struct CaPlacement {
+    #[state(skip)]
     spec: CaPagingSpec,
     /// By process, and by first address.
     sub_vmas: BTreeMap<ProcessId, BTreeMap<u64, SubVma>>,

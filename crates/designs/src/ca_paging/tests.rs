@@ -176,9 +176,7 @@ fn contiguous_pages(placement: &str, policy: PageSizePolicy, scatter: bool) -> u
             kernel.fault(process, va, AccessKind::Store).unwrap();
         }
     }
-    let frame = |page: u64| {
-        kernel.page_state(process, VirtAddr(START + page * 4096)).frame().0
-    };
+    let frame = |page: u64| kernel.page_state(process, VirtAddr(START + page * 4096)).frame().0;
     (1..pages).filter(|page| frame(*page) == frame(page - 1) + 1).count()
 }
 

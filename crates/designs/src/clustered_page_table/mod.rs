@@ -34,7 +34,7 @@ mod walker;
 pub use table::{ClusteredPageTable, ClusteredTableCounters, ClusteredTableState};
 pub use walker::{ClusteredWalker, ClusteredWalkerCounters};
 
-use ambulator_base::{FRAME_BYTES, Invalid, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator_base::{FRAME_BYTES, Invalid, PageSize, PhysAddr, State, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,7 @@ impl Block {
 }
 
 /// The buckets of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 struct Buckets {
     base: PhysAddr,
     /// One less than their number, which is a power of two; 0 where there is no table.

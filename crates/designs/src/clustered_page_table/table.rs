@@ -1,7 +1,7 @@
 //! The OS half: what the kernel calls.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, ENTRIES, NEXT, SIZES, WORD, follow, link};
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use ambulator_structures::frames;
@@ -39,7 +39,7 @@ ambulator_base::counters! {
 }
 
 /// The table of one page size.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct SizeTable {
     buckets: Buckets,
     nodes: u64,
@@ -49,9 +49,13 @@ struct SizeTable {
 
 /// A process's tables. Beside what the bytes say it remembers only how many nodes and pages there are, and
 /// what it allocated.
+#[derive(State)]
 pub struct ClusteredPageTable {
+    #[state(skip)]
     block: Block,
+    #[state(skip)]
     initial_buckets: u64,
+    #[state(skip)]
     load_limit: f64,
     /// Those of [`SIZES`].
     tables: [SizeTable; SIZES.len()],
@@ -217,7 +221,9 @@ fn push(buckets: Buckets, node: PhysAddr, memory: &mut PhysicalMemory) {
 }
 
 /// The frames of the nodes. It remembers which nodes of its frames are free, and nothing of what is in them.
+#[derive(State)]
 struct Slab {
+    #[state(skip)]
     block: Block,
     /// For each frame a bit for each node of it that is free.
     free: BTreeMap<Pfn, u128>,

@@ -7,7 +7,7 @@
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
 use ambulator_base::watch::{self, Meaning, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 
@@ -33,8 +33,11 @@ ambulator_base::counters! {
 const SOURCE: &str = "Talluri, Hill and Khalidi, SOSP 1995";
 
 /// A walker. It has no caches: what it needs of the tables is in six registers.
+#[derive(State)]
 pub struct ClusteredWalker {
+    #[state(skip)]
     block: Block,
+    #[state(skip)]
     hash_latency: u64,
     /// Those of each of [`SIZES`].
     buckets: [Buckets; SIZES.len()],

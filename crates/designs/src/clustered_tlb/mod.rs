@@ -19,7 +19,7 @@
 mod tests;
 
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, State, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::pte::Pte;
@@ -66,7 +66,7 @@ ambulator_base::counters! {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Entry {
     asid: Asid,
     /// The first page of the virtual cluster, and the first frame of the physical one.
@@ -84,7 +84,9 @@ struct Entry {
 }
 
 /// A clustered TLB.
+#[derive(State)]
 pub(crate) struct ClusteredTlb {
+    #[state(skip)]
     spec: ClusteredSpec,
     asid: Asid,
     entries: Vec<Entry>,

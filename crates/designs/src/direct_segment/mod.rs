@@ -7,7 +7,7 @@
 //! translated by two comparisons and an addition.
 
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, State, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::ranges::{Range, RangeCompanionFactory, RangeRules};
@@ -81,8 +81,11 @@ ambulator_base::counters! {
 }
 
 /// The hardware half: two comparisons and an addition.
+#[derive(State)]
 struct DirectSegment {
+    #[state(skip)]
     latency: u64,
+    #[state(skip)]
     eager_bits: bool,
     segment: Option<Range>,
     counters: SegmentCounters,

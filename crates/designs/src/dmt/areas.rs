@@ -1,10 +1,11 @@
 //! The VMAs of a process, as far as TEAs need them: disjoint areas, those that touch merged.
 
+use ambulator_base::State;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Disjoint areas of addresses, by first address.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(super) struct Areas(BTreeMap<u64, u64>);
 
 impl Areas {

@@ -1,6 +1,6 @@
 //! A Translation Entry Area: a run of frames, each of them a table of the radix tree when there is one.
 
-use ambulator_base::{FRAME_BYTES, Pfn};
+use ambulator_base::{FRAME_BYTES, Pfn, State};
 use std::ops::Range;
 
 /// log2 of the bytes that a table of each level covers: those whose entries map pages of 4 KiB, 2 MiB, 1 GiB.
@@ -9,7 +9,7 @@ pub(super) const SPANS: [u32; 3] = [21, 30, 39];
 /// A TEA. Tables have numbers: their first address divided by the bytes that they cover.
 ///
 /// **Invariant.** Each table of the tree whose number is in `tables` is in the frame of the TEA for it.
-#[derive(Debug)]
+#[derive(Debug, Default, State)]
 pub(super) struct Tea {
     /// Index of [`SPANS`].
     pub level: usize,

@@ -3,7 +3,7 @@
 use super::DmtSpec;
 use super::areas::Areas;
 use super::tea::{SPANS, Tea, is_dense, join};
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, Pfn, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, LedgerCause, TableContext};
 use ambulator_structures::frames;
@@ -50,10 +50,15 @@ ambulator_base::counters! {
 }
 
 /// The TEAs of one process, as the layout of its radix tree.
+#[derive(State)]
 pub(crate) struct Teas {
+    #[state(skip)]
     registers: usize,
+    #[state(skip)]
     min_vma: u64,
+    #[state(skip)]
     bubbles: f64,
+    #[state(skip)]
     switch_cycles: u64,
     areas: Areas,
     teas: Vec<Tea>,

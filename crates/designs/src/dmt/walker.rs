@@ -3,7 +3,7 @@
 use super::DmtSpec;
 use super::tea::SPANS;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 use ambulator_structures::tree::{NODE_BITS, TreeWalker, entry_meaning, leaf_size};
@@ -26,7 +26,7 @@ ambulator_base::counters! {
 }
 
 /// A register: from `start` to before `end`, the entries of pages of one size are contiguous.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Mapping {
     start: u64,
     end: u64,
@@ -51,10 +51,13 @@ impl Mapping {
 }
 
 /// A walker that computes the addresses of entries where a register covers, and else walks the radix tree.
+#[derive(State)]
 pub(crate) struct DmtWalker {
     walker: TreeWalker,
     mappings: Vec<Mapping>,
+    #[state(skip)]
     limit: usize,
+    #[state(skip)]
     latency: u64,
     /// The entry of the latest walk, if the fetcher found it.
     entry: Option<PhysAddr>,

@@ -1,7 +1,7 @@
 //! An elastic cuckoo table in simulated memory.
 
 use super::slot::{Probe, Slot};
-use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
+use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr, State};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::{
@@ -10,7 +10,7 @@ use ambulator_structures::elastic::{
 use ambulator_structures::frames;
 
 /// The memory of one table of one way: discontiguous blocks ("chunks", ME-HPT Sec. IV-A) of one size.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Space {
     /// log2 of a chunk's bytes; [`Space::ONE_BLOCK`] for a way that is a single block of any size.
     pub(crate) chunk_shift: u32,
@@ -63,7 +63,7 @@ impl Space {
 type Spaces = [[Space; 2]; MAX_WAYS];
 
 /// The allocator of a table's memory: one block per way (ECPT), or chunks listed in the L2P table (ME-HPT).
-pub(crate) trait Backing: Send {
+pub(crate) trait Backing: State + Send {
     /// Makes room to resize a way of table `id` (the number of its page size) from `from` to `to` bytes; see
     /// [`Arena::begin`].
     ///
@@ -128,8 +128,11 @@ pub(crate) struct Context<'a, 'b> {
 }
 
 /// A table whose slots are bytes in simulated memory.
+#[derive(State)]
 pub(crate) struct CuckooTable<S: Slot> {
+    #[state(skip)]
     id: usize,
+    #[state(skip)]
     hash: HashKind,
     /// Sizes, rehash pointers and counters.
     pub(crate) elastic: Elastic,
@@ -332,7 +335,7 @@ impl<S: Slot> CuckooTable<S> {
 }
 
 /// The hardware's view of a table, from the registers that [`CuckooTable::write_registers`] wrote.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, State)]
 pub(crate) struct View {
     /// Number of ways; 0 if the table does not exist.
     pub(crate) ways: usize,
@@ -381,7 +384,7 @@ impl View {
 }
 
 /// One block per way, resized out of place: ECPT (ME-HPT Sec. II-B), and all cuckoo walk tables.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Contiguous;
 
 impl Backing for Contiguous {

@@ -4,7 +4,7 @@ use super::slot::{Cluster, Header};
 use super::store::{Backing, Context, CuckooTable};
 use super::walk_tables::{PMD, PUD, WalkTables};
 use super::{EcptSpec, SIZES, key_of};
-use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};
@@ -90,12 +90,14 @@ const TABLE_NAMES: [&str; 3] = ["pte", "pmd", "pud"];
 
 /// A process's elastic cuckoo page table: one cuckoo table for each page size that it has used, and two walk
 /// tables.
+#[derive(State)]
 pub(crate) struct CuckooPageTable<B: Backing> {
     tables: [CuckooTable<Cluster>; 3],
     walk: WalkTables,
     backing: B,
     /// Pages mapped, by size.
     mapped: [u64; 3],
+    #[state(skip)]
     reinsertion_cycles: u64,
     footprint: Footprint,
 }

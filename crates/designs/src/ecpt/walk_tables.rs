@@ -3,7 +3,7 @@
 use super::slot::{Header, Headers};
 use super::store::{Context, Contiguous, CuckooTable};
 use super::{CWT_SECTION_SHIFTS, EcptSpec, HEADERS};
-use ambulator_base::VirtAddr;
+use ambulator_base::{State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::ElasticSpec;
@@ -14,6 +14,7 @@ pub(crate) const PMD: usize = 0;
 pub(crate) const PUD: usize = 1;
 
 /// A process's two walk tables. Each is an elastic cuckoo table of contiguous ways.
+#[derive(State)]
 pub(crate) struct WalkTables {
     /// The walk table for PMDs, and the one for PUDs.
     pub(crate) tables: [CuckooTable<Headers>; 2],

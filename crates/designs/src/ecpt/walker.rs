@@ -5,7 +5,7 @@ use super::store::View;
 use super::walk_tables::{PMD, PUD, section_of};
 use super::{EcptSpec, SIZES, key_of};
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::elastic::{HashKind, hashes};
@@ -43,13 +43,15 @@ ambulator_base::counters! {
 }
 
 /// A cuckoo walk cache: slots of a walk table, fully associative.
+#[derive(State)]
 struct WalkCache {
     /// `None` for a cache without entries.
+    #[state(each)]
     array: Option<SetArray<Cached>>,
 }
 
 /// A cached slot, and the cycle at which its load completes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     words: [u64; 4],
     ready: Cycle,
@@ -110,9 +112,12 @@ fn plan(pmd: Option<Header>, pud: Option<Header>) -> Plan {
 }
 
 /// A walker.
+#[derive(State)]
 pub(crate) struct CuckooWalker {
+    #[state(skip)]
     hash: HashKind,
     /// Cycles from the start of a walk until its probes issue.
+    #[state(skip)]
     latency: u64,
     asid: Option<Asid>,
     generation: u64,

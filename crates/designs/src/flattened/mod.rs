@@ -22,7 +22,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{CounterSink, Counters, PageSize};
+use ambulator_base::{CounterSink, Counters, PageSize, State};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::frames;
@@ -75,9 +75,13 @@ ambulator_base::counters! {
 }
 
 /// Merged nodes if there is a 2 MiB frame for them, ordinary nodes otherwise.
+#[derive(State)]
 pub(crate) struct Flattened {
+    #[state(skip)]
     merge_upper: bool,
+    #[state(skip)]
     merge_lower: bool,
+    #[state(skip)]
     large_pages: LargePages,
     counters: FlattenedCounters,
 }

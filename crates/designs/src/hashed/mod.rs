@@ -27,7 +27,7 @@ use table::HashedTable;
 use walker::HashedWalker;
 
 use ambulator_base::watch::{Meaning, Shape};
-use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;
@@ -98,7 +98,7 @@ fn tag(va: VirtAddr, size: PageSize) -> u64 {
 }
 
 /// The lines of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 struct Lines {
     base: PhysAddr,
     /// One less than the number of lines, which is a power of two.

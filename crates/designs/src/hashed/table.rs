@@ -1,7 +1,7 @@
 //! The OS half.
 
 use super::{EMPTY, HashedSpec, LINE_SLOTS, LineSearch, Lines, REMOVED, SIZES, SLOT_BYTES, search, tag};
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::frames;
@@ -19,8 +19,10 @@ ambulator_base::counters! {
 
 /// A process's table. In addition to its bytes it records only the number of occupied slots and its
 /// footprint.
+#[derive(State)]
 pub(crate) struct HashedTable {
     lines: Lines,
+    #[state(skip)]
     load_limit: f64,
     /// Pages mapped, by size.
     mapped: [u64; SIZES.len()],

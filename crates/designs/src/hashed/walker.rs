@@ -2,7 +2,7 @@
 
 use super::{HashedSpec, LineSearch, Lines, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 
@@ -19,7 +19,9 @@ ambulator_base::counters! {
 }
 
 /// A walker. It has no caches: three registers describe the table.
+#[derive(State)]
 pub(crate) struct HashedWalker {
+    #[state(skip)]
     hash_latency: u64,
     lines: Lines,
     /// The [`SIZES`] in use, one bit each.

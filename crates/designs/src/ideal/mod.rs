@@ -14,7 +14,7 @@
 mod tests;
 
 use ambulator_base::watch;
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, VirtAddr, lock};
+use ambulator_base::{AccessKind, Archive, Asid, CounterSink, Counters, Cycle, Page, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
@@ -99,6 +99,18 @@ impl IdealTable {
     }
 }
 
+/// The directory knows the table by the number that it had when it was saved.
+impl State for IdealTable {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.number.state(archive);
+        let mut tables = lock(&self.directory.0);
+        tables.created.state(archive);
+        tables.by_number.insert(self.number, Arc::clone(&self.tree));
+        drop(tables);
+        self.write().state(archive);
+    }
+}
+
 impl PageTable for IdealTable {
     fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
         self.write().map(mapping, os)
@@ -145,8 +157,11 @@ ambulator_base::counters! {
 }
 
 /// A walker that knows the address of each entry.
+#[derive(State)]
 struct IdealWalker {
+    #[state(skip)]
     directory: IdealDirectory,
+    #[state(skip)]
     tree: Option<SharedTree>,
     counters: IdealCounters,
 }

@@ -3,10 +3,11 @@
 
 use super::table::PageEntry;
 use super::train::Run;
+use ambulator_base::State;
 use std::collections::BTreeMap;
 
 /// An announced area.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Area {
     /// The 4 KiB page after it.
     end: u64,
@@ -19,7 +20,7 @@ struct Area {
 }
 
 /// All areas, by their first 4 KiB page.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Areas {
     areas: BTreeMap<u64, Area>,
     /// log2 of the frames of the page mapped last.

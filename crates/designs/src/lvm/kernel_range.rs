@@ -2,7 +2,7 @@
 //! mappings).
 
 use super::{LvmSpec, LvmTable};
-use ambulator_base::{CounterSink, Page, VirtAddr, lock};
+use ambulator_base::{CounterSink, Page, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,9 +16,11 @@ pub(crate) fn kernel_base(va_bits: u32) -> u64 {
 pub(crate) type KernelIndex = Arc<Mutex<LvmTable>>;
 
 /// A process's table: its own index for the lower half, the shared one for the upper half.
+#[derive(State)]
 pub(crate) struct ProcessTable {
     own: LvmTable,
     kernel: KernelIndex,
+    #[state(skip)]
     base: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The byte layouts: models of the index, and entries of gapped page tables.
 
-use ambulator_base::PageSize;
 use ambulator_base::watch::{Field, Meaning, Shape, Step};
+use ambulator_base::{PageSize, State};
 use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).
@@ -15,7 +15,7 @@ const LEAF: u64 = 1 << 63;
 ///
 /// An internal node's output is the number of a child in the next level's array; a leaf's is the number of an
 /// 8-byte slot of physical memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Node {
     /// Output for each page, in units of 2^-20; never negative.
     pub(crate) slope: i64,

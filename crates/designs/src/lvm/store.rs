@@ -1,12 +1,12 @@
 //! Memory of an index: gapped tables of any size, and the arrays of nodes.
 
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use std::collections::BTreeMap;
 
 /// Allocates tables: whole frames for those of a frame or more, lines of shared frames for smaller ones.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Store {
     /// Frames that small tables share.
     shared: Vec<Pfn>,

@@ -5,7 +5,7 @@ use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, si
 use super::store::Store;
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec};
-use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use ambulator_structures::pte::Pte;
@@ -56,7 +56,7 @@ const OUTGROWN_LEAST: u64 = 512;
 const OUTGROWN_PATCHES: u64 = 8;
 
 /// A part of the address space with its own index, far from all others (Sec. 5.2, ASLR).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Segment {
     /// Its first 4 KiB page, from which models count.
     pub(crate) start: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Segment {
 }
 
 /// A leaf's table, as the kernel records its allocation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(super) struct Table {
     /// Its first slot.
     pub(crate) base: PhysAddr,
@@ -90,8 +90,11 @@ pub(super) struct Found {
 }
 
 /// A process's learned page table.
+#[derive(State)]
 pub(crate) struct LvmTable {
+    #[state(skip)]
     pub(super) spec: LvmSpec,
+    #[state(skip)]
     pub(super) va_bits: u32,
     pub(super) segments: Vec<Segment>,
     /// By level: the address and the number of its nodes.

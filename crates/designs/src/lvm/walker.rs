@@ -4,7 +4,7 @@ use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec, kernel_base};
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 
@@ -31,14 +31,14 @@ ambulator_base::counters! {
 }
 
 /// A cached model, and the cycle at which its load completes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     node: Node,
     ready: Cycle,
 }
 
 /// The registers of an index.
-#[derive(Default)]
+#[derive(Default, State)]
 struct Registers {
     /// Addresses of each level's nodes.
     levels: [PhysAddr; LEVELS],
@@ -50,9 +50,13 @@ struct Registers {
 const KERNEL: Asid = Asid(0);
 
 /// A walker.
+#[derive(State)]
 pub(crate) struct LvmWalker {
+    #[state(skip)]
     latency: u64,
+    #[state(skip)]
     evaluation: u64,
+    #[state(skip)]
     extra: u32,
     asid: Asid,
     /// By address space: the index, and the number of its changes, that the cached models reflect.
@@ -62,6 +66,7 @@ pub(crate) struct LvmWalker {
     kernel: Registers,
     kernel_base: u64,
     /// `None` for a walk cache without entries.
+    #[state(each)]
     cache: Option<SetArray<Cached>>,
     /// Its counters.
     pub(crate) counters: LvmWalkerCounters,

@@ -2,7 +2,7 @@
 
 use super::MeHptSpec;
 use crate::ecpt::{Backing, Contiguous, SIZES, Space, StoreParts};
-use ambulator_base::{CounterSink, Counters};
+use ambulator_base::{CounterSink, Counters, State};
 use ambulator_os::MapError;
 use ambulator_structures::elastic::{MAX_WAYS, ResizeMode, Side};
 
@@ -35,7 +35,7 @@ const HUGE: usize = 2;
 /// With 32 entries a subtable: entry `i` of 4 KiB is the row's entry `i`, of 2 MiB `95 - i`, of 1 GiB `32 +
 /// i`; or, if the 4 KiB subtable has stolen those, `64 + i`, the most significant of the 2 MiB subtable; or,
 /// if the 2 MiB subtable has, `31 - i`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Row {
     /// Entries of each subtable, by [`Side`]. During a resize out of place the new table has any free
     /// entries.
@@ -108,8 +108,9 @@ impl Row {
 
 /// Chunks for the ways of all page sizes, within the limits of the L2P table; or, without one, one block per
 /// way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct L2p {
+    #[state(skip)]
     spec: MeHptSpec,
     rows: [Row; MAX_WAYS],
     counters: L2pCounters,

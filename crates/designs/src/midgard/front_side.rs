@@ -4,7 +4,7 @@
 use super::MidgardSpec;
 use super::table::KEY_BITS;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
@@ -27,7 +27,7 @@ ambulator_base::counters! {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Entry {
     asid: Asid,
     area: Range,
@@ -35,7 +35,9 @@ struct Entry {
 }
 
 /// A core's VMA look-aside buffers.
+#[derive(State)]
 pub(crate) struct AreaLookaside {
+    #[state(skip)]
     spec: MidgardSpec,
     pages: Tlb,
     areas: Vec<Entry>,

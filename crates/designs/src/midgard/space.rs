@@ -1,6 +1,6 @@
 //! The Midgard address space: one for the machine, above all physical addresses.
 
-use ambulator_base::Vpn;
+use ambulator_base::{State, Vpn};
 use ambulator_mmu::INTERMEDIATE;
 
 /// Least number of pages reserved before and after an area, so that it can grow: 16 MiB.
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 /// Allocates areas.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct MidgardSpace {
     /// The first free page.
     next: u64,

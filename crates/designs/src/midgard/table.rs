@@ -1,7 +1,7 @@
 //! The OS half: the VMA table, which maps virtual to Midgard addresses before any page table.
 
 use super::space::{MidgardSpace, Place};
-use ambulator_base::{FRAME_BYTES, Page, Pfn, VirtAddr, Vpn, lock};
+use ambulator_base::{FRAME_BYTES, Page, Pfn, State, VirtAddr, Vpn, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, IntermediateMap, MapError, TableContext};
 use ambulator_structures::ranges::{Range, RangeTable};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 pub(super) const KEY_BITS: u32 = 45;
 
 /// The areas of a process.
+#[derive(State)]
 pub(crate) struct AreaTable {
     areas: RangeTable,
     space: Arc<Mutex<MidgardSpace>>,

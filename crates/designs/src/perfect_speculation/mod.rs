@@ -1,6 +1,6 @@
 //! The bound of all speculation (Revelator Table 1).
 
-use ambulator_base::{AccessKind, Asid, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};
 
@@ -19,6 +19,7 @@ pub fn descriptor() -> Descriptor {
 }
 
 /// Fetches the data at the L2 TLB miss, wherever it is.
+#[derive(State)]
 struct PerfectSpeculation;
 
 impl Speculator for PerfectSpeculation {

@@ -18,8 +18,8 @@ mod tests;
 
 use ambulator_base::watch::{self, Meaning, Shape, Step};
 use ambulator_base::{
-    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
-    lock,
+    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, State,
+    VirtAddr, lock,
 };
 use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;
@@ -92,7 +92,9 @@ impl Settings for PomSpec {
 }
 
 /// The state that all cores share: the address, and the replacement policy's state.
+#[derive(State)]
 pub(crate) struct PomTlb {
+    #[state(skip)]
     spec: PomSpec,
     base: Option<PhysAddr>,
     replacement: ReplacementState,
@@ -151,6 +153,7 @@ ambulator_base::counters! {
 }
 
 /// The look-ups of a core.
+#[derive(State)]
 pub(crate) struct PomLookaside {
     shared: Arc<Mutex<PomTlb>>,
     asid: Asid,

@@ -16,10 +16,14 @@
 //! enough. At a pressure of `p` the second tier gives `p * (1 - p)` of the pages, a quarter at most. So a
 //! second line pays off only if a right one saves three times what a wrong one costs.
 
+use ambulator_base::State;
+
 /// Running means of what a right prediction saves, in cycles.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 pub(crate) struct Benefit {
+    #[state(skip)]
     wrong_cost: f64,
+    #[state(skip)]
     line_latency: f64,
     data: f64,
     entries: f64,

@@ -5,7 +5,7 @@ use super::placement::Shared;
 use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
 ambulator_base::counters! {
@@ -40,7 +40,7 @@ ambulator_base::counters! {
 
 /// A candidate for a line: a tier, or, for the hypervisor's entry of a guest frame, a tier of the guest and
 /// one of the hypervisor.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, State)]
 struct Candidate {
     /// The fraction of allocations for which it would be correct.
     share: f64,
@@ -51,9 +51,12 @@ struct Candidate {
 }
 
 /// A core's engine.
+#[derive(State)]
 pub(crate) struct Engine {
+    #[state(skip)]
     spec: RevelatorSpec,
     /// Whether it is in a virtual machine.
+    #[state(skip)]
     nested: bool,
     shared: Shared,
     asid: Asid,

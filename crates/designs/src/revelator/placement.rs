@@ -2,7 +2,7 @@
 
 use super::RevelatorSpec;
 use super::tiers::{FrameUse, Kind, MOST_TIERS, PlacementHints, Space, expected_success};
-use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls_within, lock, mix64};
+use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, State, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
 use ambulator_sockets::NewNodes;
@@ -94,9 +94,12 @@ impl Hashing {
 }
 
 /// Places data frames by hash, for the kernel of a machine or of a guest.
+#[derive(State)]
 pub(crate) struct HashPlacement {
+    #[state(skip)]
     hashing: Hashing,
     shared: Shared,
+    #[state(skip)]
     guest: bool,
     expected: Option<f64>,
 }
@@ -168,7 +171,9 @@ fn report_tiers(space: &Space, expected: Option<f64>, prefix: &str, sink: &mut d
 /// The hypervisor's placement for a guest that passes the page of each guest frame: by the hash of the
 /// guest-virtual page, so that the hardware can predict system-physical from guest-virtual addresses (Sec.
 /// 5.5).
+#[derive(State)]
 pub(crate) struct HypervisorPlacement {
+    #[state(skip)]
     hashing: Hashing,
     shared: Shared,
     expected: Option<f64>,
@@ -223,9 +228,12 @@ pub(crate) enum LeavesOf {
 }
 
 /// Radix nodes; those of the last level are placed by hash.
+#[derive(State)]
 pub(crate) struct HashedLeaves {
+    #[state(skip)]
     of: LeavesOf,
     asid: Asid,
+    #[state(skip)]
     hashing: Hashing,
     shared: Shared,
 }

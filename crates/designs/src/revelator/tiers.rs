@@ -1,15 +1,16 @@
 //! One hash function with a seed for each tier, used by kernels to place frames and by the hardware to
 //! predict them (Revelator Sec. 5.1, 5.2, 5.3.1); and the kernels' placement hints.
 
-use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64, mul_high};
+use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high};
 
 /// The most tiers.
 pub(crate) const MOST_TIERS: usize = 8;
 
 /// The kinds of hashed frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) enum Kind {
     /// A page of 4 KiB.
+    #[default]
     Small,
     /// A page of 2 MiB.
     Large,
@@ -119,7 +120,7 @@ impl FrameUse {
 }
 
 /// A kernel's use of its physical memory: the frames allocated by each tier, and the use of each frame.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(crate) struct Space {
     /// Number of 4 KiB frames; 0 before the first allocation.
     pub(crate) frames: u64,
@@ -187,7 +188,7 @@ impl Space {
 }
 
 /// The hints that kernels pass to each other and to the hardware.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct PlacementHints {
     /// Hints about the machine's memory, from its kernel or from the hypervisor.
     pub(crate) machine: Space,

@@ -1,7 +1,7 @@
 //! The sensitivity to the number of entries, measured in one pass (RMM Fig. 7): the depth at which each
 //! look-up finds its range in a least-recently-used stack.
 
-use ambulator_base::{Asid, Vpn};
+use ambulator_base::{Asid, State, Vpn};
 use ambulator_structures::ranges::Range;
 
 ambulator_base::counters! {
@@ -31,7 +31,7 @@ const DEEPEST: usize = 128;
 
 /// The stack: ranges by their latest use, the most recent first. A fully associative LRU table of n entries
 /// holds the first n.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct Curve {
     stack: Vec<(Asid, Range)>,
     pub(crate) counters: CurveCounters,

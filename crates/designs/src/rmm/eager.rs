@@ -2,7 +2,7 @@
 //! Fig. 5).
 
 use super::RmmSpec;
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, State, VirtAddr};
 use ambulator_os::{EagerRange, LedgerCause, PlaceContext, PlaceRequest, Placement};
 
 ambulator_base::counters! {
@@ -26,7 +26,9 @@ ambulator_base::counters! {
 }
 
 /// Places the pages of a request at once, and single pages wherever the buddy allocator has room.
+#[derive(State)]
 pub(crate) struct EagerPlacement {
+    #[state(skip)]
     spec: RmmSpec,
     counters: EagerCounters,
 }

@@ -4,7 +4,9 @@
 use super::RmmSpec;
 use super::curve::Curve;
 use ambulator_base::watch::{self, Shape, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_base::{
+    AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, State, VirtAddr, Vpn,
+};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
 
@@ -34,7 +36,7 @@ ambulator_base::counters! {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Entry {
     asid: Asid,
     range: Range,
@@ -44,9 +46,12 @@ struct Entry {
 }
 
 /// A fully associative range TLB and its walker.
+#[derive(State)]
 pub(crate) struct RangeTlb {
     /// Bits of a page number.
+    #[state(skip)]
     key_bits: u32,
+    #[state(skip)]
     spec: RmmSpec,
     entries: Vec<Entry>,
     /// The most recently used entry.
@@ -59,6 +64,7 @@ pub(crate) struct RangeTlb {
     /// The cycle from which the walker is free.
     nested: bool,
     walker_free: Cycle,
+    #[state(each)]
     curve: Option<Curve>,
     counters: RangeTlbCounters,
 }

@@ -9,7 +9,9 @@
 //! walk verifies the prediction, as in Revelator.
 
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{
+    AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, State, VirtAddr,
+};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
@@ -70,9 +72,12 @@ ambulator_base::counters! {
 }
 
 /// A core's SpecTLB.
+#[derive(State)]
 struct SpecTlb {
+    #[state(skip)]
     spec: SpecTlbSpec,
     blocks: SetArray<Pfn>,
+    #[state(skip)]
     sets: u64,
     asid: Asid,
     counters: SpecTlbCounters,

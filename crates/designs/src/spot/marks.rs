@@ -2,7 +2,7 @@
 //! predictor.
 
 use super::SpotSpec;
-use ambulator_base::{Asid, CounterSink, Counters, ProcessId};
+use ambulator_base::{Asid, CounterSink, Counters, ProcessId, State};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Companion, CompanionFactory, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 use std::collections::BTreeMap;
@@ -32,7 +32,9 @@ ambulator_base::counters! {
 }
 
 /// The offsets of one page table.
+#[derive(State)]
 struct Marks {
+    #[state(skip)]
     threshold: u64,
     /// By offset (number of the page minus number of its frame): 4 KiB pages with it.
     pages: BTreeMap<i64, u64>,

@@ -2,7 +2,7 @@
 
 use super::SpotSpec;
 use ambulator_base::watch::{self, Shape, Step};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Pfn, VirtAddr, mix64};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Pfn, State, VirtAddr, mix64};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
@@ -47,7 +47,7 @@ ambulator_base::counters! {
 }
 
 /// What an instruction's last translation was.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 struct Entry {
     /// Number of the page minus number of its frame.
     offset: i64,
@@ -59,7 +59,9 @@ struct Entry {
 const MOST: u8 = 3;
 
 /// A core's prediction table.
+#[derive(State)]
 pub(super) struct Predictor {
+    #[state(skip)]
     spec: SpotSpec,
     table: SetArray<Entry>,
     asid: Asid,

@@ -1,7 +1,7 @@
 //! Free distances: which neighbours of a walked page are worth the room in the prefetch queue.
 
 use super::Free;
-use ambulator_base::PageSize;
+use ambulator_base::{PageSize, State};
 use ambulator_mmu::{FinishedWalk, FreeTranslations, MemoryPort, TlbMiss};
 use ambulator_structures::pte::Pte;
 use std::collections::VecDeque;
@@ -21,13 +21,17 @@ pub(super) struct Learnt {
 }
 
 /// The table of free distances (FDT) and the sampler.
+#[derive(State)]
 pub(super) struct FreeDistances {
+    #[state(skip)]
     policy: Free,
+    #[state(skip)]
     threshold: u32,
     /// By distance: -7 first, and 0 in the middle, which is unused.
     uses: [u32; 15],
     /// Pages that did not come into the queue, with their distances, oldest first.
     sampler: VecDeque<(u64, i8)>,
+    #[state(skip)]
     most: usize,
 }
 

@@ -33,7 +33,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{CounterSink, Counters, Invalid};
+use ambulator_base::{CounterSink, Counters, Invalid, State};
 use ambulator_mmu::{FinishedWalk, FreeTranslations, MemoryPort, Proposals, TlbMiss, TlbPrefetcher, TlbSpec};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use free::FreeDistances;
@@ -121,6 +121,7 @@ ambulator_base::counters! {
 }
 
 /// Chooses one of three prefetchers at each miss, and takes free translations.
+#[derive(State)]
 pub(crate) struct Agile {
     selection: Selection,
     free: FreeDistances,

@@ -2,6 +2,7 @@
 
 use super::AgileSpec;
 use super::free::FreeDistances;
+use ambulator_base::State;
 use ambulator_mmu::{Proposals, TlbMiss};
 use ambulator_structures::tlb_prefetch::{LatestDistances, StrideTable};
 use std::collections::VecDeque;
@@ -23,9 +24,10 @@ pub(super) enum Choice {
 }
 
 /// A counter that stays at 0 and at its maximum.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 struct Saturating {
     value: u32,
+    #[state(skip)]
     bits: u32,
 }
 
@@ -41,8 +43,10 @@ impl Saturating {
 }
 
 /// The pages that a prefetcher would have prefetched, oldest first.
+#[derive(State)]
 struct FakeQueue {
     pages: VecDeque<u64>,
+    #[state(skip)]
     most: usize,
 }
 
@@ -59,6 +63,7 @@ impl FakeQueue {
 }
 
 /// The three prefetchers, their fake queues, and the counters that choose.
+#[derive(State)]
 pub(super) struct Selection {
     latest: LatestDistances,
     strides: StrideTable,

@@ -14,7 +14,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, State};
 use ambulator_mmu::{Proposals, TlbMiss, TlbPrefetcher, TlbSpec};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::tlb_prefetch::{DistanceTable, LatestDistances, MOST_SUCCESSORS};
@@ -49,6 +49,7 @@ impl Settings for DistanceSpec {
 }
 
 /// Proposes pages by the distances that followed the latest one.
+#[derive(State)]
 pub(crate) struct Distances {
     table: DistanceTable,
     latest: LatestDistances,

@@ -3,12 +3,13 @@
 //! Source: Vavouliotis et al., "Exploiting Page Table Locality for Agile TLB Prefetching", ISCA 2021. After
 //! misses on pages A, B and E it prefetches E + (E - B) and E + (B - A). It has no table.
 
+use ambulator_base::State;
 use ambulator_mmu::{Proposals, TlbMiss, TlbPrefetcher};
 use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};
 use ambulator_structures::tlb_prefetch::LatestDistances;
 
 /// Proposes pages by the latest two distances.
-#[derive(Default)]
+#[derive(Default, State)]
 pub(crate) struct LatestTwo(LatestDistances);
 
 impl TlbPrefetcher for LatestTwo {

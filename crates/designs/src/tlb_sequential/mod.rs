@@ -13,6 +13,7 @@
 #[cfg(test)]
 mod tests;
 
+use ambulator_base::State;
 use ambulator_mmu::{Proposals, TlbMiss, TlbPrefetcher};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use schemars::JsonSchema;
@@ -39,7 +40,8 @@ impl Default for SequentialSpec {
 impl Settings for SequentialSpec {}
 
 /// Proposes the pages next to the one that missed.
-pub(crate) struct Sequential(SequentialSpec);
+#[derive(State)]
+pub(crate) struct Sequential(#[state(skip)] SequentialSpec);
 
 impl TlbPrefetcher for Sequential {
     fn switch(&mut self) {}

@@ -16,7 +16,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, State};
 use ambulator_mmu::{Proposals, TlbMiss, TlbPrefetcher, TlbSpec};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::tlb_prefetch::StrideTable;
@@ -54,7 +54,9 @@ impl Settings for StrideSpec {
 }
 
 /// Proposes pages by the stride of the instruction that missed.
+#[derive(State)]
 pub(crate) struct Strides {
+    #[state(skip)]
     spec: StrideSpec,
     table: StrideTable,
 }

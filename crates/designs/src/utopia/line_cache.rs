@@ -1,12 +1,12 @@
 //! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative with LRU replacement
 //! (Utopia Sec. 5.7).
 
-use ambulator_base::{Cycle, LINE_BYTES, PhysAddr};
+use ambulator_base::{Cycle, LINE_BYTES, PhysAddr, State};
 use ambulator_hardware::{Replacement, ReplacementState, matches};
 use ambulator_mmu::MemoryPort;
 
 /// A line, and the cycle at which it arrives.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 pub(super) struct Line {
     pub(crate) words: [u64; 8],
     pub(crate) ready: Cycle,
@@ -18,6 +18,7 @@ const GROUP: usize = 32;
 const NONE: u64 = u64::MAX;
 
 /// A cache of lines.
+#[derive(State)]
 pub(super) struct LineCache {
     /// The low halves of the lines' numbers, compared first (simulator speed only).
     halves: Vec<[u32; GROUP]>,

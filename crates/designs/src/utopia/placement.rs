@@ -2,7 +2,7 @@
 
 use super::UtopiaSpec;
 use super::segments::Segments;
-use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, ProcessId, lock};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, ProcessId, State, lock};
 use ambulator_os::{PlaceContext, PlaceRequest, Placement};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,7 +29,9 @@ ambulator_base::counters! {
 }
 
 /// Places pages in RestSegs first.
+#[derive(State)]
 pub(crate) struct UtopiaPlacement {
+    #[state(skip)]
     spec: UtopiaSpec,
     segments: Arc<Mutex<Segments>>,
     counters: UtopiaPlacementCounters,

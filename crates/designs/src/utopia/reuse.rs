@@ -1,6 +1,7 @@
 //! How often a page that migrated into a RestSeg is found there before it leaves (Utopia Fig. 20). A
 //! measurement, not hardware.
 
+use ambulator_base::State;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +24,7 @@ const MIGRATED: u32 = 1 << 31;
 
 /// Number of times that walkers of all cores found the page of each way of a RestSeg. Cores of a machine are
 /// simulated in turn on one thread, so plain loads and stores suffice.
-#[derive(Clone)]
+#[derive(Clone, State)]
 pub(crate) struct WayUses(Arc<[AtomicU32]>);
 
 impl WayUses {

@@ -5,7 +5,7 @@ use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
 use super::ways::{FrameOrder, FreeWay};
 use super::{SetHash, UtopiaSpec};
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr};
 use ambulator_hardware::ReplacementState;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use std::collections::BTreeMap;
@@ -77,8 +77,10 @@ fn tag_frames(ways: u64) -> u64 {
 }
 
 /// A RestSeg.
+#[derive(State)]
 pub(crate) struct Segment {
     /// Its configuration.
+    #[state(skip)]
     pub(crate) shape: Shape,
     /// Its first frame.
     pub(crate) base: Pfn,
@@ -92,7 +94,7 @@ pub(crate) struct Segment {
 }
 
 /// The addresses of a process's arrays of a RestSeg.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Arrays {
     /// The tag array: a line for each set.
     pub(crate) tar: PhysAddr,
@@ -101,15 +103,21 @@ pub(crate) struct Arrays {
 }
 
 /// All RestSegs of a machine.
+#[derive(State)]
 pub(crate) struct Segments {
+    #[state(skip)]
     shapes: Vec<Shape>,
     /// By RestSeg: how often the page of each way was found.
+    #[state(each)]
     uses: Vec<WayUses>,
+    #[state(skip)]
     replacement: ambulator_hardware::Replacement,
+    #[state(skip)]
     free_way: FreeWay,
     /// Reuse of migrated pages.
     pub(crate) reuse: UtopiaReuse,
     /// Empty until the memory is reserved.
+    #[state(each)]
     pub(crate) list: Vec<Segment>,
     /// The arrays of each process, one for each RestSeg.
     pub(crate) arrays: BTreeMap<ProcessId, Vec<Arrays>>,

@@ -3,7 +3,7 @@
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Companion, Footprint, Mapping, PteFlags, TableContext};
 use ambulator_structures::frames;
@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex};
 pub(super) const RECENT: usize = 4;
 
 /// A process's view of a RestSeg.
+#[derive(State)]
 struct Own {
+    #[state(skip)]
     shape: Shape,
     base: ambulator_base::Pfn,
     arrays: Arrays,
@@ -28,9 +30,11 @@ struct Place {
 }
 
 /// A process's pages in RestSegs.
+#[derive(State)]
 pub(crate) struct TagArrays {
     shared: Arc<Mutex<Segments>>,
     process: ProcessId,
+    #[state(each)]
     own: Vec<Own>,
     /// Number of changes to lines of tag arrays and set filters, and the most recent ones.
     changes: u64,

@@ -7,7 +7,7 @@ use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
 use ambulator_base::watch::{self, Shape as Picture, Step, StepKind};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {
@@ -48,9 +48,13 @@ const COST_AT: u32 = 55;
 const COST_MOST: u64 = 15;
 
 /// A core's RestSeg walker.
+#[derive(State)]
 pub(crate) struct RestSegWalker {
+    #[state(skip)]
     spec: UtopiaSpec,
+    #[state(skip)]
     shapes: Vec<Shape>,
+    #[state(each)]
     uses: Vec<WayUses>,
     asid: Asid,
     /// Base, tag array and set filter of each RestSeg for the running process.

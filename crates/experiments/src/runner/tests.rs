@@ -38,7 +38,7 @@ impl Progress for Counting {
 fn runner(folder: Option<&Path>, reuse: Reuse) -> Runner {
     let store = folder.map(|folder| Arc::new(Mutex::new(Store::open(folder).unwrap())));
     let progress = Arc::new(Silent);
-    Runner { store, reuse, threads: 2, memory: 1 << 30, stop: Arc::default(), progress }
+    Runner { store, reuse, checkpoints: None, threads: 2, memory: 1 << 30, stop: Arc::default(), progress }
 }
 
 fn numbers(finished: &Finished) -> Vec<String> {

@@ -19,6 +19,7 @@ fn runner(folder: &Path, threads: usize) -> Runner {
     Runner {
         store: Some(Arc::new(Mutex::new(Store::open(folder).unwrap()))),
         reuse: Reuse::All,
+        checkpoints: None,
         threads,
         memory: 1 << 30,
         stop: Arc::default(),

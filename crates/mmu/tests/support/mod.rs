@@ -2,7 +2,7 @@
 //! calls.
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{
@@ -61,8 +61,11 @@ impl Table {
     }
 }
 
+#[derive(State)]
 pub struct FakeWalker {
+    #[state(skip)]
     pub table: Table,
+    #[state(skip)]
     pub log: Log,
     asid: Asid,
 }
@@ -91,10 +94,13 @@ impl Walker for FakeWalker {
 }
 
 /// A lookaside that returns `found` after `latency` cycles.
+#[derive(State)]
 pub struct FakeLookaside {
+    #[state(skip)]
     pub found: Option<Translation>,
     pub latency: u64,
     pub holds_walk: bool,
+    #[state(skip)]
     pub log: Log,
 }
 
@@ -124,9 +130,12 @@ impl Lookaside for FakeLookaside {
 }
 
 /// A speculator that always guesses the same data line. With `computes`, loads compute with it.
+#[derive(State)]
 pub struct FakeSpeculator {
     pub guess: PhysAddr,
+    #[state(skip)]
     pub computes: Option<u16>,
+    #[state(skip)]
     pub log: Log,
 }
 
@@ -159,10 +168,13 @@ impl Speculator for FakeSpeculator {
 
 /// A TLB prefetcher that proposes the pages at the same distances after each miss, and takes nothing or the
 /// next page for free.
-#[derive(Default)]
+#[derive(Default, State)]
 pub struct FakePrefetcher {
+    #[state(skip)]
     pub distances: Vec<i64>,
+    #[state(skip)]
     pub free: Option<Translation>,
+    #[state(skip)]
     pub misses: Arc<Mutex<Vec<TlbMiss>>>,
 }
 
@@ -184,7 +196,9 @@ impl TlbPrefetcher for FakePrefetcher {
 }
 
 /// A front side that caches every result until it is invalidated.
+#[derive(State)]
 pub struct FakeFrontSide {
+    #[state(skip)]
     pub areas: Table,
     kept: HashMap<u64, PhysAddr>,
     asid: Asid,

@@ -2,10 +2,10 @@
 
 use super::{Balancing, Marks};
 use crate::{Kernel, Mapping, Migration, OsError, PageState, PteFlags};
-use ambulator_base::{Cycle, Page, ProcessId, VirtAddr};
+use ambulator_base::{Cycle, Page, ProcessId, State, VirtAddr};
 
 /// What the kernel keeps of an entry that a scan took away.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub(super) struct Hint {
     /// When.
     at: Cycle,

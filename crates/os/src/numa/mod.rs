@@ -8,7 +8,7 @@ mod spec;
 pub use spec::{Balancing, HugeMigration, MemoryPolicy, NumaSpec, TablePolicy};
 
 use crate::{Kernel, KernelSpec};
-use ambulator_base::{CounterSink, Counters, Cycle, Page, ProcessId, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Cycle, Page, ProcessId, State, VirtAddr};
 use ambulator_memory::{BuddyAllocator, Zonelist};
 use balance::Hint;
 use rustc_hash::FxHashMap;
@@ -91,11 +91,16 @@ struct Marks {
 }
 
 /// The kernel's state for memory nodes.
+#[derive(State)]
 pub(crate) struct Numa {
+    #[state(skip)]
     spec: NumaSpec,
+    #[state(skip)]
     machine: MachineNodes,
+    #[state(skip)]
     marks: Vec<Marks>,
     /// By socket.
+    #[state(skip)]
     zonelists: Vec<Zonelist>,
     /// The socket of the core for which the kernel acts, and the time there.
     socket: usize,

@@ -1,8 +1,9 @@
 //! Which block of the machine's memory stands for a block of the recorded one.
 
-use ambulator_base::{PageSize, Pfn, ProcessId};
+use ambulator_base::{PageSize, Pfn, ProcessId, State};
 use ambulator_memory::BuddyAllocator;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Frames of a block: 2 MiB.
 pub(super) const BLOCK_FRAMES: u64 = PageSize::SIZE_2M.frames();
@@ -18,11 +19,11 @@ const GIGABYTE: u64 = PageSize::SIZE_1G.frames() / BLOCK_FRAMES;
 /// 4. in the lowest block that is free and that no other stands in.
 ///
 /// No two blocks stand in one, and a block that stands keeps its place.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Blocks {
     /// By the process that all processes of a recorded machine descend from, and the recorded block.
     standing: FxHashMap<(ProcessId, u64), u64>,
-    used: FxHashSet<u64>,
+    used: BTreeSet<u64>,
     /// No block below this is left for rule 4.
     lowest: u64,
 }

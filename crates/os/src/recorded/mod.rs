@@ -22,7 +22,9 @@ mod runs;
 
 use crate::vma::pages_of;
 use crate::{Kernel, OsError, PlaceContext, PlaceRequest, Placement, RecordedPlace, Vma};
-use ambulator_base::{AccessKind, CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{
+    AccessKind, CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, ProcessId, State, VirtAddr, VmEvent,
+};
 use blocks::{BLOCK_FRAMES, Blocks};
 use counters::RecordedCounters;
 use runs::{Run, Runs};
@@ -32,7 +34,7 @@ use rustc_hash::FxHashMap;
 const FREE_SHARE: u64 = 8;
 
 /// Places pages in the frames that a trace records.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub struct RecordedPlacement {
     places: FxHashMap<ProcessId, Runs>,
     blocks: Blocks,

@@ -1,9 +1,10 @@
 //! The recorded places of a process, as runs of pages.
 
+use ambulator_base::State;
 use std::collections::BTreeMap;
 
 /// Consecutive pages in consecutive frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, State)]
 pub(super) struct Run {
     /// The first page, by its number.
     pub start: u64,
@@ -55,7 +56,7 @@ impl Run {
 }
 
 /// Runs by their first pages; they do not overlap, and none continues the one before.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Runs(BTreeMap<u64, Run>);
 
 impl Runs {

@@ -1,7 +1,7 @@
 //! A page table for tests: an ordered map that can be made to fail. It allocates a frame for each node that a
 //! radix table would have, so that tables compete with data for memory.
 
-use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 use std::collections::BTreeMap;
@@ -56,8 +56,11 @@ impl TableFactory for Factory {
     }
 }
 
+#[derive(State)]
 struct MapTable {
+    #[state(skip)]
     factory: Factory,
+    #[state(skip)]
     process: ProcessId,
     root: Pfn,
     /// By shift and number: the frame of a node and the pages below it.

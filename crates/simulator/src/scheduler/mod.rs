@@ -12,7 +12,7 @@ use crate::hardware::Hardware;
 use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
 use crate::spec::RunSpec;
-use ambulator_base::VmEvent;
+use ambulator_base::{Archive, State, VmEvent};
 
 /// Records between checks for the kernel's daemons, the end of an epoch and the end of warm-up.
 const CHECK_RECORDS: u32 = 4096;
@@ -85,6 +85,18 @@ impl Scheduler {
     /// Warm-up instructions of each core.
     pub fn warmup(&self) -> u64 {
         self.warmup
+    }
+
+    /// Whether the machine is where a checkpoint is taken: at the end of the warm-up, or of its part without
+    /// time.
+    pub fn at_checkpoint(&self, cores: &[Core], timed: bool) -> bool {
+        let needed = if timed || self.untimed == 0 { self.warmup } else { self.untimed };
+        self.phase == Phase::Warmup && self.have_run(cores, needed)
+    }
+
+    /// The programs whose threads are placed on several cores.
+    pub fn placements_mut(&mut self) -> &mut [ThreadPlacement] {
+        &mut self.placements
     }
 
     /// Counts a record; true when the next check is due.
@@ -220,5 +232,15 @@ impl Scheduler {
         } else if let Some(placement) = self.placements.iter_mut().find(|placement| placement.has_core(number)) {
             placement.leave(number, cores);
         }
+    }
+}
+
+impl State for Scheduler {
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        // The lengths of the run's parts are settings.
+        let Scheduler { phase, warmup: _, instructions: _, untimed: _, placements, until_check } = self;
+        phase.state(archive);
+        until_check.state(archive);
+        placements.iter_mut().for_each(|placement| placement.state(archive));
     }
 }

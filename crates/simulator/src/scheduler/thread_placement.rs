@@ -14,7 +14,7 @@ use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
 use crate::scheduler::Scheduler;
 use crate::stream::SharedStream;
-use ambulator_base::{Batch, ProcessId, VmEvent};
+use ambulator_base::{Archive, Batch, ProcessId, State, VmEvent};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ const MAX_WAITING: usize = 8 * Batch::TARGET_RECORDS;
 /// Consecutive records of one thread in the stream.
 struct Segment {
     batch: Arc<Batch>,
+    /// Its number in the stream.
+    number: usize,
     records: Range<usize>,
     /// The process, by the stream's number.
     process: ProcessId,
@@ -37,6 +39,8 @@ pub(crate) struct ThreadPlacement {
     reader: usize,
     cores: Range<usize>,
     batch: Arc<Batch>,
+    /// Its number in the stream.
+    number: usize,
     at: usize,
     event_at: usize,
     process: ProcessId,
@@ -55,6 +59,7 @@ impl ThreadPlacement {
             stream,
             reader,
             batch: Arc::new(Batch::default()),
+            number: 0,
             at: 0,
             event_at: 0,
             process: ProcessId(0),
@@ -153,6 +158,7 @@ impl Scheduler {
                 let to = next.map_or(placement.batch.records.len(), |(at, _)| *at as usize);
                 let segment = Segment {
                     batch: Arc::clone(&placement.batch),
+                    number: placement.number,
                     records: placement.at..to,
                     process: placement.process,
                 };
@@ -185,6 +191,7 @@ impl Scheduler {
         }
         let core = &mut hw.cores[number];
         core.batch = segment.batch;
+        core.batch_number = segment.number;
         core.at = segment.records.start;
         core.end = segment.records.end;
         Ok(())
@@ -199,6 +206,7 @@ impl Scheduler {
         };
         if let Some(batch) = next {
             placement.batch = batch;
+            placement.number = placement.stream.position(placement.reader).saturating_sub(1);
             placement.at = 0;
             placement.event_at = 0;
             return Ok(true);
@@ -255,5 +263,44 @@ impl Scheduler {
             }
         }
         Ok(true)
+    }
+}
+
+/// Its place in the stream. The batches that it needs are read again.
+impl ThreadPlacement {
+    /// The state, without batches.
+    pub fn state(&mut self, archive: &mut Archive<'_>) {
+        self.number.state(archive);
+        self.at.state(archive);
+        self.event_at.state(archive);
+        self.process.state(archive);
+        self.thread.state(archive);
+        self.waiting.state(archive);
+        self.ended.state(archive);
+        for queue in &mut self.queues {
+            let mut segments: Vec<(usize, usize, (usize, ProcessId))> =
+                queue.iter().map(|of| (of.number, of.records.start, (of.records.end, of.process))).collect();
+            segments.state(archive);
+            if archive.loads() {
+                let segment = |(number, start, (end, process))| Segment {
+                    batch: Arc::default(),
+                    number,
+                    records: start..end,
+                    process,
+                };
+                *queue = segments.into_iter().map(segment).collect();
+            }
+        }
+    }
+
+    /// The stream and the reader.
+    pub fn stream(&self) -> (&Arc<SharedStream>, usize) {
+        (&self.stream, self.reader)
+    }
+
+    /// The batches that it needs, by their numbers.
+    pub fn batches(&mut self) -> impl Iterator<Item = (usize, &mut Arc<Batch>)> {
+        let waiting = self.queues.iter_mut().flatten().map(|segment| (segment.number, &mut segment.batch));
+        waiting.chain([(self.number, &mut self.batch)])
     }
 }

@@ -40,6 +40,7 @@ pub(crate) use quantity::show_size;
 mod schema;
 mod settings;
 mod show;
+mod since;
 #[cfg(test)]
 mod tests;
 mod unused;
@@ -57,7 +58,7 @@ pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{option_program, program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
-pub use schema::{Choice, Kind, Setting};
+pub use schema::{Choice, Kind, Setting, Since};
 pub use settings::{
     HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Sampling, Spec, VirtualizationMode,
     VirtualizationSpec, WarmupMode, tree,

@@ -5,7 +5,7 @@ use super::load::{is_path, read};
 use super::preset::{PresetKind, preset, presets};
 use super::problem::{Problem, Source, SpecError};
 use super::quantity::show_size;
-use super::schema::{Kind, Setting};
+use super::schema::{Kind, Setting, Since};
 use ambulator_base::{excerpt, nearest};
 use ambulator_trace::TraceOptions;
 use ambulator_workloads::ProgramRequest;
@@ -34,6 +34,7 @@ pub fn program_tree() -> &'static Setting {
             source: None,
             default: Value::Null,
             optional: false,
+            since: Since::Begin,
             kind: Kind::Group(groups),
         }
     })

@@ -73,6 +73,18 @@ impl Kind {
     }
 }
 
+/// From when on a setting counts in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Since {
+    /// The assembly of the machine.
+    #[default]
+    Begin,
+    /// The first instruction that takes time: a machine that has been warmed without time does not depend on it.
+    Time,
+    /// The measured region: a machine that has been warmed does not depend on it.
+    Region,
+}
+
 /// One key of the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -90,6 +102,9 @@ pub struct Setting {
     pub optional: bool,
     /// The values that it takes.
     pub kind: Kind,
+    /// From when on it counts. A setting without the attribute `x-since`, in a group without it, counts from the
+    /// begin on.
+    pub since: Since,
 }
 
 impl Setting {
@@ -103,7 +118,7 @@ impl Setting {
     /// The tree of a JSON schema, whose root has this key.
     pub fn below(key: String, schema: &Value, default: Value) -> Setting {
         let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
-        read(key, schema, default, &definitions)
+        read(key, schema, default, Since::Begin, &definitions)
     }
 
     /// Last part of the key.
@@ -218,11 +233,17 @@ fn type_of(schema: &Value) -> Option<&str> {
     }
 }
 
-fn read(key: String, schema: &Value, default: Value, definitions: &Map<String, Value>) -> Setting {
+fn read(key: String, schema: &Value, default: Value, above: Since, definitions: &Map<String, Value>) -> Setting {
     let (target, optional) = without_null(resolve(schema, definitions), definitions);
     let attribute = |name: &str| text(schema, name).or_else(|| text(target, name));
     let meaning = attribute("description").map(one_line).unwrap_or_default();
-    let kind = kind_of(&key, target, &default, definitions);
+    let since = match attribute("x-since") {
+        Some("begin") => Since::Begin,
+        Some("time") => Since::Time,
+        Some("region") => Since::Region,
+        _ => above,
+    };
+    let kind = kind_of(&key, target, &default, since, definitions);
     let unit = match (attribute("x-unit"), &kind) {
         (Some(unit), _) => unit.to_string(),
         (None, Kind::Group(_)) => "group".into(),
@@ -232,10 +253,10 @@ fn read(key: String, schema: &Value, default: Value, definitions: &Map<String, V
         (None, _) => String::new(),
     };
     let source = attribute("x-source").map(str::to_string);
-    Setting { key, meaning, unit, source, default, optional, kind }
+    Setting { key, meaning, unit, source, default, optional, kind, since }
 }
 
-fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String, Value>) -> Kind {
+fn kind_of(key: &str, schema: &Value, default: &Value, since: Since, definitions: &Map<String, Value>) -> Kind {
     if let Some(choices) = choices(schema) {
         return Kind::Choice(choices);
     }
@@ -252,7 +273,7 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
             }
             let settings = names.into_iter().map(|name| {
                 let value = default.get(name).cloned().unwrap_or_default();
-                read(child(name), &properties[name], value, definitions)
+                read(child(name), &properties[name], value, since, definitions)
             });
             Kind::Group(settings.collect())
         }
@@ -283,7 +304,7 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
         Some("boolean") => Kind::Flag,
         Some("array") => {
             let item = schema.get("items").cloned().unwrap_or_default();
-            Kind::List(Box::new(kind_of(key, resolve(&item, definitions), &Value::Null, definitions)))
+            Kind::List(Box::new(kind_of(key, resolve(&item, definitions), &Value::Null, since, definitions)))
         }
         _ => Kind::Text,
     }

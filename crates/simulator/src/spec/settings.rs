@@ -21,6 +21,7 @@ pub struct Spec {
     /// The machine as a whole.
     pub machine: MachineSpec,
     /// Each core.
+    #[schemars(extend("x-since" = "time"))]
     pub core: CoreSpec,
     /// First-level instruction cache of each core.
     pub l1i: CacheSpec,
@@ -31,6 +32,7 @@ pub struct Spec {
     /// Last-level cache, shared by all cores; `bytes` and `mshrs` are for each core.
     pub llc: CacheSpec,
     /// Main memory's channels, banks and timings.
+    #[schemars(extend("x-since" = "time"))]
     pub dram: DramSpec,
     /// Memory nodes: sockets' memories and slow tiers.
     pub nodes: NodesSpec,
@@ -43,6 +45,7 @@ pub struct Spec {
     /// The cost of the operating system's work.
     pub costs: CostTable,
     /// Energies of events, for an estimate of energy.
+    #[schemars(extend("x-since" = "region"))]
     pub energy: EnergySpec,
     /// The translation design: the contents of each socket.
     pub design: DesignSpec,
@@ -474,7 +477,7 @@ pub struct RunSpec {
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Measured instructions on each core, after warm-up; a program that ends earlier ends the run.
-    #[schemars(range(min = 1, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
+    #[schemars(range(min = 1, max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
     pub instructions: u64,
     /// Instructions that each core runs in the program's region of interest before counting begins (with
     /// `run.spread_threads`, the program's cores on average, those without a thread included).
@@ -493,28 +496,28 @@ pub struct RunSpec {
     /// Instructions, all cores together, after which the result's `series` has a point of every counter: what
     /// the counters have added since the last one. 0 for no series. After 4096 points, intervals are twice as
     /// long.
-    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice"))]
     pub interval: u64,
     /// Which parts of the measured region are measured. Counters are then those of the windows, or with
     /// phases, estimates for the region, and every number has a 95% interval.
-    #[schemars(extend("x-unit" = "choice", "x-source" = "windows: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3; phases: SimPoint (Sherwood et al., ASPLOS 2002), with pages instead of basic blocks"))]
+    #[schemars(extend("x-since" = "region", "x-unit" = "choice", "x-source" = "windows: SMARTS (Wunderlich et al., ISCA 2003), Sec. 3; phases: SimPoint (Sherwood et al., ASPLOS 2002), with pages instead of basic blocks"))]
     pub sampling: Sampling,
     /// With `run.sampling`: instructions of each core from the begin of a window to the begin of the next
     /// one; with phases, for each interval that is measured.
-    #[schemars(range(min = 10_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: 100 windows in 1G instructions"))]
+    #[schemars(range(min = 10_000, max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice: 100 windows in 1G instructions"))]
     pub sample_period: u64,
     /// With `run.sampling`: measured instructions of each core in a window, or the length of an interval. A
     /// window ends within some hundred instructions after it.
-    #[schemars(range(min = 1_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: long beside what is under way at its ends; SMARTS has 1000 without main memory's queues"))]
+    #[schemars(range(min = 1_000, max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice: long beside what is under way at its ends; SMARTS has 1000 without main memory's queues"))]
     pub sample_window: u64,
     /// With `run.sampling`: instructions of each core before a window with time, which are not measured. They
     /// fill the core's window, main memory's queues and banks, and what a design learns from latencies.
-    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: half of `run.warmup_timing`; SMARTS has 2000 to 4000 without main memory's queues"))]
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice: half of `run.warmup_timing`; SMARTS has 2000 to 4000 without main memory's queues"))]
     pub sample_timing: u64,
     /// With `run.sampling`: instructions of each core before these that warm everything without time: TLBs,
     /// walk caches, caches, prefetchers, branch predictors. What comes before, from the last window's end on,
     /// is skipped: pages are mapped, and nothing else happens. 0 skips nothing.
-    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: warming that never ends has no bias (SMARTS Sec. 4.3)"))]
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-since" = "region", "x-unit" = "instructions", "x-source" = "our choice: warming that never ends has no bias (SMARTS Sec. 4.3)"))]
     pub sample_warming: u64,
     /// With `run.sampling = "phases"`: the most phases that are told apart. There are fewer if the program
     /// has fewer, or if a phase had less than three measured intervals in the mean.
@@ -543,7 +546,7 @@ pub struct RunSpec {
     /// Whether to measure, at the end of the run, how regular and how contiguous the address spaces are, and
     /// how often their pages would collide in a hash table: the measures that begin with `census_`. It takes
     /// a second or two for each 10 GiB mapped.
-    #[schemars(extend("x-unit" = "flag", "x-source" = "LVM Sec. 3.1, 7.3; RMM Table 2"))]
+    #[schemars(extend("x-since" = "region", "x-unit" = "flag", "x-source" = "LVM Sec. 3.1, 7.3; RMM Table 2"))]
     pub census: bool,
     /// Time slice of round-robin multiprogramming: the instructions after which a core with several programs
     /// switches context to its next program.

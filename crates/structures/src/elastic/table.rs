@@ -1,7 +1,7 @@
 //! Insertion and removal; both advance resizes.
 
 use super::{ElasticSpec, MAX_WAYS, Place, Resize, Side, Way};
-use ambulator_base::Random;
+use ambulator_base::{Random, State};
 
 /// Buckets of the histograms of re-insertions; the last one counts all larger values too.
 pub const REINSERTION_BUCKETS: usize = 16;
@@ -65,7 +65,7 @@ pub trait Arena {
 const HOPELESS: f64 = 0.05;
 
 /// Counters of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, State)]
 pub struct ElasticCounters {
     /// Times that each way began to double.
     pub upsizes: [u64; MAX_WAYS],
@@ -99,8 +99,9 @@ pub struct ElasticCounters {
 /// look-up reads at most one slot per way. No entry is ever lost. A growing way rehashes without conflicts:
 /// an entry either stays or moves to a slot that no other entry could have. A shrinking way can be cancelled
 /// until it is done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct Elastic {
+    #[state(skip)]
     pub(super) spec: ElasticSpec,
     pub(super) ways: [Way; MAX_WAYS],
     pub(super) occupied: [u64; MAX_WAYS],

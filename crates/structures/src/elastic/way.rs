@@ -1,16 +1,19 @@
 //! One way of an elastic table: its size and the progress of its resize.
 
+use ambulator_base::State;
+
 /// Which of a way's two tables. There are two during a resize out of place, otherwise only [`Side::Old`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub enum Side {
     /// The table that always exists; during a resize, the source.
+    #[default]
     Old,
     /// The destination of a resize out of place.
     New,
 }
 
 /// A slot of a way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Place {
     /// Number of the way.
     pub way: usize,
@@ -21,7 +24,7 @@ pub struct Place {
 }
 
 /// A resize in progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Resize {
     /// Slots after the resize: twice or half of the current ones.
     pub to: u64,
@@ -34,7 +37,7 @@ pub struct Resize {
 
 /// The size and resize of a way: with the addresses of its memory, all that hardware needs to locate an
 /// entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Way {
     /// Slots of the (old) table, a power of two; 0 if the way does not exist yet.
     pub slots: u64,

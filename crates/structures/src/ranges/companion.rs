@@ -8,7 +8,7 @@
 //! from the start (Sec. 6, "Accessed & Dirty bits"), because hardware that hits a range sets neither.
 
 use super::{Range, RangeRules, RangeTable, segment_registers};
-use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, VirtAddr, Vpn};
+use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, State, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{
     Companion, CompanionFactory, Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext,
@@ -55,10 +55,12 @@ ambulator_base::counters! {
 }
 
 /// The ranges of one page table.
+#[derive(State)]
 struct RangeCompanion {
     ranges: RangeTable,
     /// The root of the range table when the registers' generation last changed.
     root: PhysAddr,
+    #[state(skip)]
     rules: RangeRules,
     /// The range changed last, which the next page is likely to extend.
     last: Option<Range>,
@@ -67,6 +69,7 @@ struct RangeCompanion {
     /// The largest range, which a direct segment holds.
     largest: Option<Range>,
     /// The largest range is in registers, so every change of it changes the registers.
+    #[state(skip)]
     in_registers: bool,
     /// The hardware may use the ranges.
     enabled: bool,

@@ -7,7 +7,7 @@
 //! The paper gives the sizes but not the order. In this order a single shift finds a key.
 
 use ambulator_base::watch::{self, Meaning, Shape};
-use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, Vpn};
+use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, State, Vpn};
 use ambulator_memory::PhysicalMemory;
 
 /// Ranges of a node.
@@ -27,7 +27,7 @@ const EXECUTABLE: u64 = 1 << 62;
 const OFFSET: u64 = (1 << 52) - 1;
 
 /// A range translation: pages `[base, limit)` to contiguous frames, all with the same rights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Range {
     /// First page.
     pub base: Vpn,

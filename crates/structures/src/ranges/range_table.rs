@@ -5,7 +5,7 @@
 
 use super::node::{NODE_BYTES, Node, RANGES, Range};
 use crate::frames;
-use ambulator_base::{FRAME_BYTES, Pfn, PhysAddr, Vpn};
+use ambulator_base::{FRAME_BYTES, Pfn, PhysAddr, State, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, LedgerCause, TableContext};
 
@@ -13,9 +13,10 @@ use ambulator_os::{Footprint, LedgerCause, TableContext};
 const FEWEST: usize = RANGES / 2;
 
 /// A B-tree of ranges.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct RangeTable {
     root: PhysAddr,
+    #[state(skip)]
     key_bits: u32,
     /// Free nodes.
     free: Vec<PhysAddr>,

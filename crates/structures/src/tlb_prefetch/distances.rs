@@ -1,12 +1,13 @@
 //! Which distance between missing pages follows which.
 
+use ambulator_base::State;
 use ambulator_hardware::{Replacement, SetArray};
 
 /// Most distances that a row holds.
 pub const MOST_SUCCESSORS: usize = 8;
 
 /// The distances that followed one, the latest first.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, State)]
 struct Row {
     next: [i64; MOST_SUCCESSORS],
     count: usize,
@@ -27,8 +28,10 @@ impl Row {
 
 /// A set-associative table with a row for each distance, replaced by LRU; the lowest bits of the distance
 /// select the set.
+#[derive(State)]
 pub struct DistanceTable {
     rows: SetArray<Row>,
+    #[state(skip)]
     slots: usize,
 }
 

@@ -1,9 +1,10 @@
 //! The latest distances between missing pages.
 
 use super::distance;
+use ambulator_base::State;
 
 /// Remembers the page that missed last and the distance that led to it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub struct LatestDistances {
     page: Option<u64>,
     distance: Option<i64>,

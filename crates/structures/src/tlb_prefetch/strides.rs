@@ -1,7 +1,7 @@
 //! The stride of the pages at which an instruction misses.
 
 use super::distance;
-use ambulator_base::{VirtAddr, mix64};
+use ambulator_base::{State, VirtAddr, mix64};
 use ambulator_hardware::{Replacement, SetArray};
 
 /// What the table knew of an instruction when it missed again.
@@ -15,7 +15,7 @@ pub struct Stride {
     pub confirmed: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Row {
     page: u64,
     stride: Option<i64>,
@@ -24,6 +24,7 @@ struct Row {
 
 /// A set-associative table with a row for each instruction, replaced by LRU. A hash of the instruction's
 /// address selects the set, because compilers align instructions in different ways.
+#[derive(State)]
 pub struct StrideTable {
     rows: SetArray<Row>,
 }

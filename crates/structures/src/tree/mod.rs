@@ -16,7 +16,7 @@ use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters, entry_meaning};
 
 use crate::pte::Pte;
-use ambulator_base::{CounterSink, Page, PageSize, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Page, PageSize, Pfn, State, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
 /// log2 of the entries of an ordinary node, which fills a frame.
@@ -54,7 +54,7 @@ impl NodePlace {
 }
 
 /// A node that moves to another frame, which the layout has allocated and zeroed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, State)]
 pub struct NodeMove {
     /// Lowest address that the node covers.
     pub va: VirtAddr,
@@ -65,7 +65,7 @@ pub struct NodeMove {
 }
 
 /// Where the frames of nodes come from, and how large nodes are.
-pub trait Layout: Send + Sync {
+pub trait Layout: State + Send + Sync {
     /// Allocates zeroed frames for a node; `None` if there is no memory.
     fn allocate(
         &mut self,
@@ -126,7 +126,7 @@ pub trait Layout: Send + Sync {
 }
 
 /// Nodes of one frame each, wherever the allocator has one, as in Linux.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, State)]
 pub struct Plain;
 
 impl Layout for Plain {

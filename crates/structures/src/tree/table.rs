@@ -2,7 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, Layout, NODE_BITS, NodeMove, NodePlace, NodeRequest, leaf_size};
 use crate::pte::Pte;
-use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 use ambulator_memory::{FrameSlot, PhysicalMemory};
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PteFlags, TableContext};
 
@@ -14,6 +14,7 @@ const ROOT: NodeId = 0;
 const NO_NODE: NodeId = ROOT;
 
 /// What the kernel records about a node in addition to its bytes.
+#[derive(Default, State)]
 struct Node {
     /// Present entries.
     used: u32,
@@ -57,11 +58,13 @@ struct Run {
 /// In addition to the bytes, the tree records the fill and the children of each node, so that it frees empty
 /// nodes without a scan. It also records the last-level node of the latest change, so that each of a series
 /// of ascending mappings costs a single write.
+#[derive(State)]
 pub struct Tree<L> {
     /// Where nodes come from.
     pub layout: L,
     /// Memory of the tree.
     pub footprint: Footprint,
+    #[state(skip)]
     va_bits: u32,
     nodes: Vec<Node>,
     /// By node: its first frame. A separate array, because look-ups need nothing else of the last node.

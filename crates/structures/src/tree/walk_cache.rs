@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, NODE_BITS};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Step};
-use ambulator_base::{Asid, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{Asid, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, PwcSpec};
 
@@ -15,7 +15,7 @@ const fn shift_of(level: usize) -> u32 {
 }
 
 /// An entry of a level, and the cycle at which its load completes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, State)]
 struct Cached {
     pte: Pte,
     ready: Cycle,
@@ -24,8 +24,10 @@ struct Cached {
 /// The names of the levels' entries.
 const NAMES: [&str; LEVELS] = ["PDE", "PDPTE", "PML4E", "PML5E"];
 
+#[derive(State)]
 struct Level {
     array: SetArray<Cached>,
+    #[state(skip)]
     sets: u64,
 }
 
@@ -43,8 +45,11 @@ pub(super) struct CachedNode {
 }
 
 /// The page-walk caches of a core, tagged by address space.
+#[derive(State)]
 pub(super) struct WalkCaches {
+    #[state(each)]
     levels: [Option<Level>; LEVELS],
+    #[state(skip)]
     latency: u64,
 }
 

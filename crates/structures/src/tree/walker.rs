@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Meaning, Shape};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
@@ -40,10 +40,12 @@ pub struct WalkStart {
 }
 
 /// A page-table walker: page-walk caches, then one load for each remaining level.
+#[derive(State)]
 pub struct TreeWalker {
     asid: Asid,
     root: PhysAddr,
     root_bits: u32,
+    #[state(skip)]
     va_bits: u32,
     caches: WalkCaches,
     /// Address of the leaf entry of the latest walk.
