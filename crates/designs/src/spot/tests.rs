@@ -168,7 +168,7 @@ fn the_kernel_marks_large_contiguous_mappings() {
             kernel.fault(process, VirtAddr(start + (page << 12)), AccessKind::Store).unwrap();
         }
     };
-    let mut marked = |kernel: &mut Kernel, va| {
+    let marked = |kernel: &mut Kernel, va| {
         let mut walker = ambulator_structures::tree::TreeWalker::new(&PwcSpec::default());
         walker.load_registers(Asid(1), &TableRegisters(kernel.registers(process)));
         let mut port = ambulator_conformance::TestPort::new(&mut kernel.memory, 1);
