@@ -21,6 +21,8 @@
 //! Choices.
 //! - A TEA is reserved when its VMA is created; the authors' kernel does so when the VMA needs its first
 //!   table.
+//! - A TEA takes at most an eighth of free memory, and a VMA is divided into no more TEAs than there are
+//!   registers.
 //! - A register covers whole tables. A table that two VMAs share is in one TEA, and serves both.
 //! - A register is in use only while its TEA holds entries of pages: those of 2 MiB cost a process nothing
 //!   that has none.

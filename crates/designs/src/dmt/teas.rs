@@ -115,7 +115,7 @@ impl Teas {
             return;
         }
         for part in missing {
-            self.create(level, part, footprint, os);
+            self.create(level, part, 1, footprint, os);
         }
     }
 
@@ -170,7 +170,8 @@ impl Teas {
         let wider = if downwards { tables.start - spare..tables.end } else { tables.start..tables.end + count };
         let found = [wider, tables.clone()].into_iter().find_map(|room| {
             let frames = room.end - room.start;
-            Some((frames::allocate_run(frames, 0, footprint, os)?, room))
+            let affordable = frames <= os.frames.free_frames() / 8;
+            Some((affordable.then(|| frames::allocate_run(frames, 0, footprint, os)).flatten()?, room))
         });
         let Some((base, room)) = found else { return false };
         let tea = Tea::new(level, tables.clone(), base, room.start, room.end - room.start);
@@ -226,10 +227,19 @@ impl Teas {
         true
     }
 
-    /// Reserves a TEA for tables that no TEA covers, or several smaller ones.
-    fn create(&mut self, level: usize, tables: Range<u64>, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Reserves a TEA for tables that no TEA covers, or several smaller ones: these tables are one of `pieces`
+    /// pieces, of which there are no more than registers. No TEA takes more than an eighth of free memory.
+    fn create(
+        &mut self,
+        level: usize,
+        tables: Range<u64>,
+        pieces: usize,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) {
         let count = tables.end - tables.start;
-        if let Some(base) = frames::allocate_run(count, 0, footprint, os) {
+        let affordable = count <= os.frames.free_frames() / 8;
+        if let Some(base) = affordable.then(|| frames::allocate_run(count, 0, footprint, os)).flatten() {
             let tea = Tea::new(level, tables.clone(), base, tables.start, count);
             self.moves.extend(tables.map(|table| move_to(&tea, table)));
             self.teas.push(tea);
@@ -237,14 +247,14 @@ impl Teas {
             self.generation += 1;
             return;
         }
-        if count << SPANS[level] < 2 * self.min_vma || count == 1 {
+        if count << SPANS[level] < 2 * self.min_vma || count == 1 || 2 * pieces > self.registers {
             self.counters.tables_without_tea += count;
             return;
         }
         self.counters.halved += 1;
         let middle = tables.start + count / 2;
-        self.create(level, tables.start..middle, footprint, os);
-        self.create(level, middle..tables.end, footprint, os);
+        self.create(level, tables.start..middle, 2 * pieces, footprint, os);
+        self.create(level, middle..tables.end, 2 * pieces, footprint, os);
     }
 
     /// Lets a TEA keep only tables that VMAs or the tree need.

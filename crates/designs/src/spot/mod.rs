@@ -18,7 +18,7 @@
 //! Choices.
 //! - The contiguity bit is a software bit of x86-64 entries, the one that ranges use. An entry gets it if
 //!   `contiguity_pages` pages of the process have its offset, this one included. It is a hint: it stays when
-//!   others go. Beside the ranges of `rmm`, theirs is the bit.
+//!   others go. Beside the ranges of `rmm` or `direct-segment`, theirs is the bit.
 //! - Stores are predicted, and their lines fetched, but no instruction waits for a store; fetches are not
 //!   predicted.
 //! - A flush lets nothing more dispatch until the walk has ended and `flush_cycles` have passed. What was
@@ -118,7 +118,7 @@ pub fn descriptor() -> Descriptor {
         let mut parts =
             Parts { speculator: Some(Box::new(move |_| Box::new(Predictor::new(&hardware)))), ..Parts::default() };
         // Ranges mark their entries themselves.
-        if !site.design.holds(Socket::Lookaside, "rmm") {
+        if !["rmm", "direct-segment"].iter().any(|ranges| site.design.holds(Socket::Lookaside, ranges)) {
             parts.companion = marks();
         }
         if matches!(site.stage, Stage::Guest { .. }) {
