@@ -178,20 +178,20 @@ impl NodesSpec {
         (0..cores).map(|core| sockets[core * sockets.len() / cores.max(1)]).collect()
     }
 
-    /// All problems of the spec on a machine with `cores` cores and `memory_bytes` of memory whose largest
-    /// block is `block` bytes; `at` is its key.
-    pub fn validate(&self, at: &str, dram: &DramSpec, cores: usize, memory_bytes: u64, block: u64) -> Vec<Invalid> {
+    /// All problems of the spec on a machine with `cores` cores and `memory_bytes` of memory; `at` is its key.
+    pub fn validate(&self, at: &str, dram: &DramSpec, cores: usize, memory_bytes: u64) -> Vec<Invalid> {
         let mut wrong = out_of_range(self, at);
         let others = self.others();
         let sum = others.iter().fold(0u64, |sum, node| sum.saturating_add(node.bytes));
         if !others.is_empty() && sum >= memory_bytes {
             let message = format!(
-                "and the nodes after it have {}, and `memory.bytes` is {}: nothing is left for node 0; give the machine more \
-                 memory, or the nodes less",
+                "and the nodes after it have {}, and `memory.bytes` is {}: nothing is left for node 0, and there must be \
+                 something; give the machine more memory, or the nodes less",
                 show_size(sum),
                 show_size(memory_bytes)
             );
-            wrong.push(Invalid::new(format!("{at}.node1.bytes"), message).and("memory.bytes"));
+            let problem = Invalid::new(format!("{at}.node1.bytes"), message).and("memory.bytes");
+            wrong.push((2..=others.len()).fold(problem, |all, node| all.and(format!("{at}.node{node}.bytes"))));
         }
         let all = [&self.node1, &self.node2, &self.node3];
         for (number, node) in all.iter().enumerate().map(|(at, node)| (at + 1, node)) {
@@ -206,15 +206,11 @@ impl NodesSpec {
                 );
                 wrong.push(Invalid::new(format!("{key}.bytes"), message));
             }
-            if !node.bytes.is_multiple_of(2 << 20) || !node.bytes.is_multiple_of(block) {
-                let unit = block.max(2 << 20);
-                let message = format!(
-                    "is {}; a node is a multiple of the largest block of `memory.buddy.max_order` and of 2MiB, here {}",
-                    show_size(node.bytes),
-                    show_size(unit)
-                );
-                wrong.push(Invalid::new(format!("{key}.bytes"), message).and("memory.buddy.max_order"));
+            if !node.bytes.is_multiple_of(2 << 20) {
+                let message = format!("is {}; it must be a multiple of 2MiB", show_size(node.bytes));
+                wrong.push(Invalid::new(format!("{key}.bytes"), message));
             }
+            wrong.extend(too_slow(&format!("{key}.link_gbs"), node.link_gbs));
             if node.medium == Medium::Dram {
                 wrong.extend(node.dram(dram).validate(&key).into_iter().filter(|problem| {
                     // What `[dram]` itself says wrongly is reported there.
@@ -222,6 +218,7 @@ impl NodesSpec {
                 }));
             }
         }
+        wrong.extend(too_slow(&format!("{at}.interconnect_gbs"), self.interconnect_gbs));
         let sockets = self.sockets();
         if !self.core_sockets.is_empty() && self.core_sockets.len() != cores {
             let message = format!(
@@ -247,6 +244,15 @@ impl NodesSpec {
     }
 }
 
+/// Least bandwidth of a link, in GB/s.
+const LEAST_GBS: f64 = 0.01;
+
+/// What is wrong with a bandwidth that is bounded, but next to nothing.
+fn too_slow(key: &str, gbs: f64) -> Option<Invalid> {
+    let message = || format!("is {gbs}; it must be 0, for no bound, or at least {LEAST_GBS}");
+    (gbs > 0.0 && gbs < LEAST_GBS).then(|| Invalid::new(key, message()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,7 +262,7 @@ mod tests {
     }
 
     fn problems(spec: &NodesSpec, cores: usize) -> String {
-        let wrong = spec.validate("nodes", &DramSpec::default(), cores, 1 << 30, 4 << 20);
+        let wrong = spec.validate("nodes", &DramSpec::default(), cores, 1 << 30);
         wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
@@ -279,7 +285,7 @@ mod tests {
         };
         for (spec, part) in [
             (with(node(1 << 30, 0), &[]), "nothing is left for node 0"),
-            (with(node(3 << 20, 0), &[]), "`nodes.node1.bytes` is 3MiB; a node is a multiple"),
+            (with(node(3 << 20, 0), &[]), "`nodes.node1.bytes` is 3MiB; it must be a multiple of 2MiB"),
             (
                 with(node(256 << 20, 1), &[0, 2]),
                 "puts core 1 on socket 2, which has no memory node; sockets with one: 0, 1",

@@ -278,6 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn nodes_need_not_be_multiples_of_the_largest_block() {
+        let spec = BuddySpec { max_order: 20, ..BuddySpec::default() };
+        let mut frames = BuddyAllocator::with_nodes(&spec, &[2560, 1536]);
+        let mut blocks = Vec::new();
+        for order in (0..12).rev() {
+            while let Some(at) = frames.allocate(order) {
+                assert_eq!(frames.node_of(at), frames.node_of(at.offset((1 << order) - 1)), "{at:?} of order {order}");
+                blocks.push((at, order));
+            }
+        }
+        assert_eq!(blocks.iter().map(|(_, order)| 1 << order).sum::<u64>(), 4096 - 256);
+        blocks.into_iter().for_each(|(at, order)| frames.free(at, order));
+        assert_eq!((frames.free_frames(), frames.free_blocks(10), frames.free_blocks(11)), (3840, 2, 0));
+    }
+
+    #[test]
     fn a_full_node_falls_back_in_the_order_of_the_zonelist() {
         let mut frames = two();
         frames.set_zonelist(Zonelist::new([1, 0]));

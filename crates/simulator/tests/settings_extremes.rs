@@ -194,7 +194,7 @@ fn assert_memory_stayed_small() {
     assert!(most.is_none_or(|kib| kib < 8 << 20), "{most:?} KiB of memory");
 }
 
-const CACHES: &[&str] = &["l1i", "l1d", "l2", "llc", "dram", "core"];
+const CACHES: &[&str] = &["l1i", "l1d", "l2", "llc", "dram", "nodes", "core"];
 const MMU: &[&str] = &["mmu", "virtualization"];
 const MEMORY: &[&str] = &["machine", "memory", "energy", "run"];
 const KERNEL: &[&str] = &["kernel", "costs", "design"];
@@ -207,6 +207,21 @@ fn cores_and_caches_at_their_extremes() {
 #[test]
 fn mmus_at_their_extremes() {
     extremes_of(|group| MMU.contains(&group), &["nested"]);
+}
+
+/// On a machine that has a second node.
+#[test]
+fn memory_nodes_at_their_extremes() {
+    let options = ["bytes=32MiB", "socket=1", "slow=true"].map(|own| format!("nodes.node1.{own}"));
+    let numa = ["demotion=true", "balancing=hint-faults", "table_policy=interleave"];
+    let options: Vec<String> = options.into_iter().chain(numa.map(|own| format!("kernel.numa.{own}"))).collect();
+    let base = serde_json::to_value(read("radix", &options).unwrap()).unwrap();
+    let groups = ["nodes", "kernel.numa"].map(|key| tree().find(key).unwrap());
+    let settings: Vec<&Setting> = groups.iter().flat_map(|group| group.leaves()).collect();
+    let values = settings.iter().flat_map(|setting| extremes(setting).into_iter().map(move |value| (*setting, value)));
+    let wrong: Vec<String> =
+        values.filter_map(|(setting, (text, in_range))| try_value("radix", &base, setting, &text, in_range)).collect();
+    assert!(settings.len() > 50 && wrong.is_empty(), "{} settings: {}", settings.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::schema::{Choice as SettingChoice, Kind, Setting};
 use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
-use ambulator_base::{FRAME_BYTES, Invalid, PageSize, out_of_range};
+use ambulator_base::{Invalid, PageSize, out_of_range};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec, NodesSpec};
 use ambulator_memory::{BlockOrder, BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
@@ -153,9 +153,8 @@ impl Spec {
         if [node1, node2, node3].iter().all(|node| node.bytes == 0) && self.kernel.numa == NumaSpec::default() {
             return Vec::new();
         }
-        let block = FRAME_BYTES << (self.memory.buddy.max_order - 1).min(40);
         let cores = self.machine.cores as usize;
-        let mut wrong = self.nodes.validate("nodes", &self.dram, cores, self.memory.bytes, block);
+        let mut wrong = self.nodes.validate("nodes", &self.dram, cores, self.memory.bytes);
         let slow: Vec<bool> = std::iter::once(false).chain(self.nodes.others().iter().map(|node| node.slow)).collect();
         wrong.extend(self.kernel.numa.validate("kernel.numa", &slow));
         let nested = self.virtualization.mode == VirtualizationMode::Nested;
