@@ -65,12 +65,7 @@ fn recorded_places(run: &RunResult) -> Option<String> {
     ];
     let elsewhere: u64 = reasons.iter().map(|(_, pages)| pages).sum();
     let all = exact + rebased + elsewhere;
-    let mut text = format!(
-        "on {}, {} of {} pages of 4 KiB were placed as recorded",
-        run.design,
-        exact + rebased,
-        all
-    );
+    let mut text = format!("on {}, {} of {} pages of 4 KiB were placed as recorded", run.design, exact + rebased, all);
     if rebased > 0 {
         text += &format!(", {rebased} of them in another block of 2 MiB");
     }
