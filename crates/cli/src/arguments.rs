@@ -304,8 +304,8 @@ pub struct ProgramArguments {
     /// Cores, each running the program with its own seed.
     #[arg(long)]
     pub cores: Option<u32>,
-    /// Where the kernel places pages, as `--set design.placement=NAME`; `trace` places them where they were when
-    /// the trace was recorded.
+    /// Where the kernel places pages, as `--set design.placement=NAME`; `trace`: where they were when the
+    /// trace was recorded.
     #[arg(long, value_name = "NAME")]
     pub placement: Option<String>,
     /// Run the threads of one program on all cores, thread t on core t modulo the cores.
