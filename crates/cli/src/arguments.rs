@@ -78,8 +78,8 @@ Examples:
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
-    /// Explain any name that you meet: settings, designs, rows of tables, counters, columns, JSON keys,
-    /// figures, units, and the papers' terms.
+    /// Explain any name that you meet: settings, designs, rows of tables, counters, columns, JSON keys, figures,
+    /// units, and the papers' terms.
     #[command(after_help = "\
 Examples:
   ambulator explain                       # what can be asked
@@ -293,9 +293,9 @@ pub struct ProgramArguments {
     /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
     #[arg(long, value_name = "COUNT")]
     pub interval: Option<String>,
-    /// Measure windows only, one each PERIOD instructions (5M), or intervals of each phase of the program
-    /// (phases, or phases,5M), and simulate no time between them: faster, and every number has a 95%
-    /// interval. `ambulator explain run.sampling` has more.
+    /// Measure windows only, one each PERIOD instructions (5M), or intervals of each phase of the program (phases,
+    /// or phases,5M), and simulate no time between them: faster, and every number has a 95% interval. `ambulator
+    /// explain run.sampling` has more.
     #[arg(long, value_name = "PERIOD|phases", num_args = 0..=1, default_missing_value = "10M", require_equals = true)]
     pub sampling: Option<String>,
     /// Seed of everything random.
@@ -338,8 +338,7 @@ pub struct ProgramArguments {
 #[derive(Args, Clone, Default)]
 pub struct TimelineArguments {
     /// Write TLB misses, page walks, faults, kernel events and main memory's commands of a window of the
-    /// measured region as a timeline, which Perfetto (ui.perfetto.dev) opens. Nothing is taken from the
-    /// store.
+    /// measured region as a timeline, which Perfetto (ui.perfetto.dev) opens. Nothing is taken from the store.
     #[arg(long, value_name = "FILE")]
     pub trace_events: Option<PathBuf>,
     /// Instructions of the measured region before the window, all cores together; by default 0.
@@ -459,9 +458,8 @@ pub struct TraceArguments {
 pub enum TraceCommand {
     /// Summarise a trace: format, records, instructions, threads, pages, reuse, contiguity, events, damage.
     ///
-    /// Read are Ambulator's traces, ChampSim's and CloudSuite's, Valgrind lackey's, DynamoRIO's drmemtrace (a
-    /// file, or a directory with a file for each thread), gem5's packet and elastic traces, and samples of
-    /// `perf script`.
+    /// Read are Ambulator's traces, ChampSim's and CloudSuite's, Valgrind lackey's, DynamoRIO's drmemtrace (a file, or
+    /// a directory with a file for each thread), gem5's packet and elastic traces, and samples of `perf script`.
     #[command(
         after_help = "Examples:\n  ambulator trace info traces/mummer.amb\n  ambulator trace info drmemtrace.app.1234.5678.dir"
     )]
@@ -551,8 +549,8 @@ pub enum ListOf {
 #[derive(Args)]
 pub struct ExplainArguments {
     /// Any name: a setting (mmu.l2_tlb.entries), a group (dram), a design (lvm), a preset (thp), a counter
-    /// (mmu.walks), a row of a table (cycles a walk), a column, a JSON key, a figure (utopia/fig11), a term
-    /// of a paper (RestSeg). Without one, what can be asked; `-` for names on standard input, one in a line.
+    /// (mmu.walks), a row of a table (cycles a walk), a column, a JSON key, a figure (utopia/fig11), a term of a
+    /// paper (RestSeg). Without one, what can be asked; `-` for names on standard input, one in a line.
     #[arg(value_name = "NAME")]
     pub name: Vec<String>,
     /// Print JSON; without a name, every name and its meaning.
@@ -575,15 +573,15 @@ pub struct ExplainWalkArguments {
     /// What runs before: a program (`ambulator list programs`), a workload or a trace file's path.
     #[arg(long, default_value = "gups", value_name = "PROGRAM|FILE")]
     pub program: String,
-    /// Instructions of the program's region of interest to run before the translation, such as 10M; by
-    /// default 100K, and 2K with --html.
+    /// Instructions of the program's region of interest to run before the translation, such as 10M; by default
+    /// 100K, and 2K with --html.
     #[arg(long, value_name = "COUNT")]
     pub after: Option<String>,
     /// The kind of access; by default the program's own for `--at next`, and a load for an address.
     #[arg(long, value_enum, conflicts_with = "html")]
     pub access: Option<AccessArgument>,
-    /// Bytes of data that the program works on; by default 64 MiB, and 2 MiB with --html, where the program
-    /// has this setting.
+    /// Bytes of data that the program works on; by default 64 MiB, and 2 MiB with --html, where the program has
+    /// this setting.
     #[arg(long, value_name = "SIZE")]
     pub footprint: Option<String>,
     /// A setting of the program, such as layout=csr; repeatable.
@@ -597,19 +595,18 @@ pub struct ExplainWalkArguments {
     /// Print JSON: a list with one entry for each design.
     #[arg(long)]
     pub json: bool,
-    /// Draw the translation as a slide, 16 to 9, into this SVG file; of several designs, each into a file of
-    /// its own, whose name ends in that of the design.
+    /// Draw the translation as a slide, 16 to 9, into this SVG file; of several designs, each into a file of its
+    /// own, whose name ends in that of the design.
     #[arg(long, value_name = "FILE", conflicts_with = "html")]
     pub svg: Option<PathBuf>,
-    /// Make a page for a lecture, one HTML file that works offline: the translations of many addresses, to
-    /// step through one or two designs at a time, each in its structures.
+    /// Make a page for a lecture, one HTML file that works offline: the translations of many addresses, to step
+    /// through one or two designs at a time, each in its structures.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
     /// With --html: present pages that can be looked up by an address, spread over all mappings.
     #[arg(long, default_value_t = 600, value_name = "COUNT", requires = "html")]
     pub pages: u32,
-    /// With --html: the program's next accesses whose page a TLB misses, each on another page, to step
-    /// through.
+    /// With --html: the program's next accesses whose page a TLB misses, each on another page, to step through.
     #[arg(long, default_value_t = 50, value_name = "COUNT", requires = "html")]
     pub walks: u32,
     /// No progress on standard error.
@@ -710,9 +707,9 @@ pub struct ReproduceArguments {
     /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]
     pub quick: bool,
-    /// Run whole programs too, from the begin to the end, sampled by their phases: beside each number there
-    /// is then one of whole programs. A program without an end runs INSTRUCTIONS on each core; by default,
-    /// one for each 16 bytes of its data.
+    /// Run whole programs too, from the begin to the end, sampled by their phases: beside each number there is
+    /// then one of whole programs. A program without an end runs INSTRUCTIONS on each core; by default, one for
+    /// each 16 bytes of its data.
     #[arg(long, value_name = "INSTRUCTIONS", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub whole: Option<String>,
     #[command(flatten)]

@@ -174,7 +174,7 @@ fn a_program_is_read_once_for_the_phases_of_all_its_cells() {
     let of = |design: &str, more: &str| cell(design, &format!("{phases} {more}"), &programs);
     let cells =
         vec![of("radix", ""), of("thp", ""), of("radix", "run.sample_period=30k"), cell("radix", "", &programs)];
-    let finished = runner(None, Reuse::Nothing).run(cells);
+    let finished = Runner { memory: u64::MAX, ..runner(None, Reuse::Nothing) }.run(cells);
     let run = |at: usize| finished.cells[at].as_ref().unwrap().run.clone();
     let intervals =
         |at: usize| -> Vec<u64> { run(at).sampled.unwrap().intervals.iter().map(|of| of.interval).collect() };
