@@ -250,8 +250,8 @@ pub struct StoreArguments {
     /// Run everything, also what is in the store.
     #[arg(long)]
     pub fresh: bool,
-    /// Start each run from the checkpoint of its machine after the warm-up in this folder; where there is none yet,
-    /// make it.
+    /// Start each run from the checkpoint of its machine after the warm-up in this folder; where there is
+    /// none yet, make it.
     #[arg(long, value_name = "FOLDER")]
     pub checkpoint: Option<PathBuf>,
 }

@@ -6,8 +6,8 @@
 //! - `#[state(each)]` on a field: a list or an option of components, which the assembled machine has already:
 //!   each loads its state in place, and their number must be the same.
 //! - `#[state(same)]` on an enum: the assembled machine has the same variant already.
-//! - `#[state(timed)]` on a field or on a struct: a part of the state only if time has been simulated; on a field of
-//!   such a struct, `#[state(always)]` says that it is always.
+//! - `#[state(timed)]` on a field or on a struct: a part of the state only if time has been simulated; on a
+//!   field of such a struct, `#[state(always)]` says that it is always.
 //!
 //! A crate that depends on `ambulator-base` has the trait from there; others have it from `ambulator`.
 

@@ -43,8 +43,8 @@ pub trait Progress: Send + Sync {
     fn timeline(&self, _job: usize) -> Option<TimelinePart> {
         None
     }
-    /// The checkpoint that a run starts from, or that it makes; asked before anything runs. A run whose window
-    /// is recorded has none.
+    /// The checkpoint that a run starts from, or that it makes; asked before anything runs. A run whose
+    /// window is recorded has none.
     fn checkpoint(&self, _job: usize) -> Option<Arc<dyn Checkpoint>> {
         None
     }
@@ -107,8 +107,8 @@ struct RunQueue {
     waiting: Vec<QueuedJob>,
     /// Number of jobs that have not ended.
     open: usize,
-    /// Number of jobs that warm up. Those that start from checkpoints wait for them: they would have to keep what
-    /// lies between.
+    /// Number of jobs that warm up. Those that start from checkpoints wait for them: they would have to keep
+    /// what lies between.
     warming: usize,
     /// Sentences on checkpoints that could not be written.
     notes: Vec<String>,

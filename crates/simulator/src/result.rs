@@ -211,8 +211,8 @@ pub struct RunResult {
     /// Sim-host time of set-up (first touches, warm-up), included in `sim_host_seconds`. Seconds.
     #[serde(rename = "host_setup_seconds")]
     pub sim_host_setup_seconds: f64,
-    /// The checkpoint from which this run started, if it did: its set-up and its warm-up ran before. All other
-    /// numbers, but for the sim host's times, are those of a run without.
+    /// The checkpoint from which this run started, if it did: its set-up and its warm-up ran before. All
+    /// other numbers, but for the sim host's times, are those of a run without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
     /// Derived measures, by name. Units and meanings are in [`MEASURES`].
@@ -327,7 +327,8 @@ measures! {
 }
 
 impl RunResult {
-    /// The run without its sim-host times and without its checkpoint: the part that equal specs and seeds reproduce to the byte.
+    /// The run without its sim-host times and without its checkpoint: the part that equal specs and seeds
+    /// reproduce to the byte.
     #[must_use]
     pub fn without_sim_host_times(mut self) -> RunResult {
         self.sim_host_seconds = 0.0;

@@ -1,5 +1,5 @@
-//! The file of a checkpoint: a machine's state, compressed, between a magic number and a header that says what
-//! it is. The header comes last, with its length and the checksum of everything before.
+//! The file of a checkpoint: a machine's state, compressed, between a magic number and a header that says
+//! what it is. The header comes last, with its length and the checksum of everything before.
 
 use ambulator_base::OutputFile;
 use ambulator_simulator::{CheckpointStart, LoadState, SaveState};

@@ -1,7 +1,7 @@
 //! Checkpoints in a folder: one file for each machine and program that has been warmed, named by its key.
 //!
-//! The key is a hash of everything on which the state depends: the models, the programs, and the settings that
-//! count before the checkpoint is taken. Cells that differ in other settings share a checkpoint.
+//! The key is a hash of everything on which the state depends: the models, the programs, and the settings
+//! that count before the checkpoint is taken. Cells that differ in other settings share a checkpoint.
 
 mod file;
 
@@ -130,7 +130,8 @@ impl OfCell {
         self.places.iter().any(|place| place.path.exists())
     }
 
-    /// The key of the file that the cell makes if it is not there, unless the state turns out to depend on more.
+    /// The key of the file that the cell makes if it is not there, unless the state turns out to depend on
+    /// more.
     pub fn key(&self) -> &str {
         &self.places[0].key
     }

@@ -79,7 +79,8 @@ pub enum Since {
     /// The assembly of the machine.
     #[default]
     Begin,
-    /// The first instruction that takes time: a machine that has been warmed without time does not depend on it.
+    /// The first instruction that takes time: a machine that has been warmed without time does not depend on
+    /// it.
     Time,
     /// The measured region: a machine that has been warmed does not depend on it.
     Region,
@@ -102,8 +103,8 @@ pub struct Setting {
     pub optional: bool,
     /// The values that it takes.
     pub kind: Kind,
-    /// From when on it counts. A setting without the attribute `x-since`, in a group without it, counts from the
-    /// begin on.
+    /// From when on it counts. A setting without the attribute `x-since`, in a group without it, counts from
+    /// the begin on.
     pub since: Since,
 }
 

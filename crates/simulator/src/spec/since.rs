@@ -1,5 +1,5 @@
-//! The settings on which the state of a machine depends that has been warmed: two runs with equal ones can start
-//! from one checkpoint.
+//! The settings on which the state of a machine depends that has been warmed: two runs with equal ones can
+//! start from one checkpoint.
 
 use super::schema::Since;
 use super::{RunMode, Spec, tree};
@@ -12,8 +12,8 @@ impl Spec {
     }
 
     /// By dotted key: the settings that count before the measured region, in the order of the spec; with
-    /// `timed` false, those that count before an instruction takes time. Settings that the tree does not know,
-    /// of a program's own designs, count.
+    /// `timed` false, those that count before an instruction takes time. Settings that the tree does not
+    /// know, of a program's own designs, count.
     pub fn settings_of_warmup(&self, timed: bool) -> Map<String, Value> {
         let mut found = Map::new();
         put("", &serde_json::to_value(self).unwrap_or_default(), timed, &mut found);
