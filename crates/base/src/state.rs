@@ -450,7 +450,7 @@ mod tests {
         deque: VecDeque<u64>,
         share: f64,
         #[state(each)]
-        parts: Vec<Box<Inner<bool>>>,
+        parts: Vec<Inner<bool>>,
         shared: [Arc<Mutex<u64>>; 2],
         random: Random,
     }
@@ -462,7 +462,7 @@ mod tests {
             inner: Inner::default(),
             deque: VecDeque::new(),
             share: 0.0,
-            parts: (0..parts).map(|_| Box::default()).collect(),
+            parts: (0..parts).map(|_| Inner::default()).collect(),
             shared: [Arc::clone(&shared), shared],
             random: Random::new(1),
         }

@@ -289,7 +289,10 @@ impl Pair {
                 all.push((
                     *process,
                     *page,
-                    truth.present().then(|| self.frames.get(&truth.frame().0).copied()).flatten(),
+                    // A page whose entry a scan took away has its frame, and may move.
+                    (truth.present() || truth.is_hinted())
+                        .then(|| self.frames.get(&truth.frame().0).copied())
+                        .flatten(),
                 ));
             }
         }

@@ -312,7 +312,7 @@ mod tests {
             let interval = |at: u64| MeasuredInterval {
                 interval: 8 * at,
                 phase: at % 2,
-                weight: if at % 2 == 0 { 9 } else { 1 },
+                weight: if at.is_multiple_of(2) { 9 } else { 1 },
                 instructions: 1000,
                 cycles: cycles(at),
             };

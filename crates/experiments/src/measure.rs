@@ -78,15 +78,15 @@ fn half_of_walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Op
     };
     let walk_cycles = half(huge, "mmu.walk_cycles")?;
     let cycles = huge.cycles as f64 * half(huge, "ipc")? / huge.ipc;
-    let ideal = huge.cycles as f64 - huge.counters.get("mmu.walk_cycles").copied().unwrap_or(0) as f64;
-    let of_ideal = cycles.hypot(walk_cycles) / ideal;
+    let without_walks = huge.cycles as f64 - huge.counters.get("mmu.walk_cycles").copied().unwrap_or(0) as f64;
+    let of_rest = cycles.hypot(walk_cycles) / without_walks;
     let own = if run.design == base.design || run.design == huge.design {
         share(run, "mmu.walk_cycles")?
     } else {
         let of_walk = share(base, "mmu.walk_cycles")?.hypot(share(base, "mmu.walks")?);
         share(run, "mmu.walks")?.hypot(of_walk)
     };
-    Some(own.hypot(of_ideal))
+    Some(own.hypot(of_rest))
 }
 
 /// A number of a figure.

@@ -666,6 +666,7 @@ mod tests {
         let run = RunResult {
             measures: MEASURES.iter().map(|of| (of.name.to_owned(), 1.0)).collect(),
             histograms: HISTOGRAMS.iter().map(|(name, ..)| ((*name).to_owned(), HistogramResult::default())).collect(),
+            checkpoint: Some("radix".into()),
             ..RunResult::default()
         };
         let known = columns();

@@ -41,7 +41,7 @@ fn cycles(ticks: u64) -> u64 {
 #[derive(Clone, Debug, State)]
 #[state(same)]
 enum Device {
-    Dram(Dram),
+    Dram(Box<Dram>),
     Persistent(Persistent),
 }
 
@@ -129,11 +129,11 @@ impl MainMemory {
         }
         let of_ns = |ns: f64| (ns * clock_mhz as f64 / 1000.0 * (1u64 << TICK_SHIFT) as f64).round() as u64;
         // Of links: whole cycles, so that a read's latency is the sum of its parts.
-        let of_link_ns = |ns: f64| (ns * clock_mhz as f64 / 1000.0).round() as u64 * 2 << (TICK_SHIFT - 1);
+        let of_link_ns = |ns: f64| ((ns * clock_mhz as f64 / 1000.0).round() as u64) << TICK_SHIFT;
         let of_line = |gbs: f64| if gbs == 0.0 { 0 } else { of_ns(LINE_BYTES as f64 / gbs).max(1) };
         let others = spec.others();
         let device = |node: &&NodeSpec| match node.medium {
-            Medium::Dram => Device::Dram(Dram::new(&node.dram(dram), clock_mhz, timing)),
+            Medium::Dram => Device::Dram(Box::new(Dram::new(&node.dram(dram), clock_mhz, timing))),
             Medium::Persistent => Device::Persistent(Persistent {
                 read: of_ns(node.read_ns),
                 write: of_ns(node.write_ns),
@@ -220,7 +220,7 @@ impl MainMemory {
     fn drams(&self) -> impl Iterator<Item = &Dram> {
         let others = self.nodes.iter().flat_map(|nodes| nodes.devices.iter());
         std::iter::once(&self.first).chain(others.filter_map(|device| match device {
-            Device::Dram(dram) => Some(dram),
+            Device::Dram(dram) => Some(&**dram),
             Device::Persistent(_) => None,
         }))
     }
@@ -302,7 +302,7 @@ impl Nodes {
 
     fn drams(&mut self) -> impl Iterator<Item = &mut Dram> {
         self.devices.iter_mut().filter_map(|device| match device {
-            Device::Dram(dram) => Some(dram),
+            Device::Dram(dram) => Some(&mut **dram),
             Device::Persistent(_) => None,
         })
     }

@@ -91,7 +91,7 @@ impl State for HugeWords {
             let was_used = used;
             used.state(archive);
             if used {
-                archive.raw(part.as_flattened_mut());
+                part.iter_mut().for_each(|word| archive.raw(word));
             } else if was_used {
                 part.fill([0; WORD]);
             }

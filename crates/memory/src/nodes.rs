@@ -349,11 +349,8 @@ mod tests {
                             taken.push((got.0, order));
                         }
                     }
-                    3 => {
-                        if frames.allocate_at(Pfn(at), order) {
-                            taken.push((at, order));
-                        }
-                    }
+                    3 if frames.allocate_at(Pfn(at), order) => taken.push((at, order)),
+                    3 => {}
                     _ if !taken.is_empty() => {
                         let (at, order) = taken.swap_remove(at as usize % taken.len());
                         frames.free(Pfn(at), order);

@@ -487,7 +487,7 @@ mod tests {
         let with = bars(of(Some((9.0, 0.5))));
         let values = with.spec["data"]["values"].as_array().unwrap();
         let whole = values.iter().find(|value| value["whose"] == WHOLE.0).unwrap();
-        assert_eq!((&whole["high"], &whole["from"], &whole["to"]), (&json!(9.0), &json!(8.5), &json!(9.5)));
+        assert_eq!(["high", "from", "to"].map(|name| whole[name].as_f64()), [Some(9.0), Some(8.5), Some(9.5)]);
         assert!(with.caption.contains("whole programs in orange") && with.caption.contains("of what was sampled"));
         let heads: Vec<&str> = with.table.columns.iter().map(|(head, _)| head.as_str()).collect();
         assert_eq!(heads, ["number", "published", "ours", "whole programs", "± of whole", "difference", "said in"]);

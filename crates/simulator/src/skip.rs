@@ -79,7 +79,7 @@ impl Machine {
     fn skip(&mut self, number: usize, record: &Record, at: VirtAddr, access: AccessKind) -> Result<bool, Stop> {
         let last = last_byte(record);
         let crosses = record.is_data() && (last.0 ^ at.0) >> 12 != 0;
-        if self.is_mapped(number, at, access) && !(crosses && !self.is_mapped(number, last, access)) {
+        if self.is_mapped(number, at, access) && (!crosses || self.is_mapped(number, last, access)) {
             return Ok(false);
         }
         match access {

@@ -3,7 +3,7 @@
 
 mod support;
 use ambulator_base::{Invalid, RecordSource};
-use ambulator_simulator::spec::{Kind, PresetKind, Setting, Spec, SpecRequest, load, presets, tree};
+use ambulator_simulator::spec::{Kind, PresetKind, Sampling, Setting, Spec, SpecRequest, load, presets, tree};
 use ambulator_simulator::{Comparison, Job, Silent, Status, compare};
 use serde_json::{Number, Value};
 use std::sync::{Arc, OnceLock};
@@ -139,10 +139,14 @@ fn try_value(design: &str, base: &Value, setting: &Setting, text: &str, in_range
     }
     let cores = if spec.run.spread_threads { 1 } else { spec.machine.cores };
     let programs = (0..cores).map(|_| Box::new(program()) as Box<dyn RecordSource>).collect();
+    let needs_plan = spec.run.sampling == Sampling::Phases;
     let jobs = vec![Job { design: design.into(), spec }];
     let outcome = compare(Comparison { jobs, programs, threads: 1, stop: Arc::default(), progress: Arc::new(Silent) });
     let run = match outcome {
         Ok(mut outcome) => outcome.runs.remove(0),
+        Err(error) if needs_plan => {
+            return (!error.to_string().contains("read twice")).then(|| format!("{context}: {error}"));
+        }
         Err(error) => return Some(format!("{context}: {error}")),
     };
     let said = run.outcome.clone().unwrap_or_default();

@@ -15,7 +15,7 @@ fn stream(stride: u64) -> Scripted {
     let mut program = Scripted::new(bytes);
     program.touch(DATA, bytes, true).begin();
     for page in 0..PAGES {
-        program.access(RecordKind::Load, DATA + (page * stride << 12), 300, 0);
+        program.access(RecordKind::Load, DATA + ((page * stride) << 12), 300, 0);
     }
     program
 }

@@ -26,8 +26,8 @@ fn a_computed_graph_has_the_addresses_of_the_same_graph_in_memory() {
         let (told, size) = (computed.identity().detail, stored.identity().footprint);
         assert!(told.contains("computed instead of stored"), "{told}");
         assert_eq!(computed.identity().footprint, size);
-        // To a thousandth: degrees are drawn.
-        assert!((3 << 20..=4_198_000).contains(&size), "{name}: {size} bytes");
+        // To 1.5 percent: degrees are drawn.
+        assert!((3 << 20..=4_260_000).contains(&size), "{name}: {size} bytes");
         let (mut a, mut b, mut records, mut touched) = (Batch::default(), Batch::default(), 0, 0);
         while records < 1_000_000 {
             let more = (stored.fill(&mut a).unwrap(), computed.fill(&mut b).unwrap());

@@ -247,7 +247,7 @@ fn a_tea_shrinks_and_splits_with_its_vma() {
     rig.gone(START + 41 * TABLE, 9 * TABLE);
     assert_eq!(rig.counter("tea_bytes"), (90 + 2) * FRAME_BYTES);
     let expected =
-        [[START + 50 * TABLE | 1, START + 100 * TABLE, tea + 50 * FRAME_BYTES], [START | 1, START + 40 * TABLE, tea]];
+        [[(START + 50 * TABLE) | 1, START + 100 * TABLE, tea + 50 * FRAME_BYTES], [START | 1, START + 40 * TABLE, tea]];
     assert_eq!(rig.registers(), expected);
     for offset in pages {
         assert_eq!(rig.walk(START + offset).1, [PhysAddr(tea + offset / 4096 * 8)]);

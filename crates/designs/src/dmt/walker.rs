@@ -46,7 +46,7 @@ impl Mapping {
     /// The address of the entry for `va`.
     #[inline(always)]
     fn entry(&self, va: VirtAddr) -> PhysAddr {
-        self.tea.offset((va.0 - self.start >> self.page) * 8)
+        self.tea.offset(((va.0 - self.start) >> self.page) * 8)
     }
 }
 

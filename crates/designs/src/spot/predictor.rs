@@ -167,7 +167,6 @@ impl Speculator for Predictor {
             let until = now.after(u64::from(self.spec.latency));
             let step = Step::look_up("SpOT prediction table", predicted.is_ok(), now, until)
                 .source("Alverti et al., ISCA 2020")
-                .behind()
                 .address("instruction", pc.0)
                 .shape(Shape::Ways {
                     set: set as u64,
@@ -177,6 +176,8 @@ impl Speculator for Predictor {
                     used: Vec::new(),
                     way: None,
                 });
+            // What nothing computes with, nothing waits for.
+            let step = if guess.computes.is_none() { step.behind() } else { step };
             let step = match self.table.peek(set, key) {
                 Some(entry) => step.field("offset, pages", entry.offset).field("confidence", entry.confidence),
                 None => step,

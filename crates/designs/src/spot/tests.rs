@@ -151,7 +151,7 @@ fn kernel(policy: PageSizePolicy) -> Kernel {
     let choice = crate::catalogue().choice("radix").with(Socket::Speculation, "spot");
     let parts = crate::catalogue().build(&choice.with(Socket::Placement, "ca-paging"));
     let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
-    let frames = BuddyAllocator::new(&BuddySpec::default(), 64 * MIB >> 12);
+    let frames = BuddyAllocator::new(&BuddySpec::default(), (64 * MIB) >> 12);
     let memory = PhysicalMemory::new(64 * MIB).unwrap();
     Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement)
 }

@@ -83,7 +83,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(folder: &Path) -> Result<Vec<Result<(PathBuf, Header, u64), String>>, String> {
+    pub fn list(folder: &Path) -> Result<Vec<Result<Listed, String>>, String> {
         let unreadable = |error| format!("{}: the folder cannot be read ({error})", folder.display());
         let entries = fs::read_dir(folder).map_err(unreadable)?;
         let mut paths: Vec<PathBuf> = entries
@@ -95,6 +95,9 @@ impl Checkpoints {
         Ok(paths.into_iter().map(of).collect())
     }
 }
+
+/// A checkpoint of a folder: its file, what it says of itself, and its bytes.
+pub type Listed = (PathBuf, Header, u64);
 
 impl Header {
     /// Whether this program can start from it.

@@ -68,7 +68,7 @@ impl Scratch {
              with room for {} MiB",
             folder.display(),
             self.len,
-            self.len * 4 >> 20
+            (self.len * 4) >> 20
         ))
     }
 
@@ -118,10 +118,10 @@ mod tests {
                     file.fill(pass as f32);
                     memory.fill(pass as f32);
                 }
-                for i in 0..until.min(len) {
-                    prop_assert_eq!(*file.at(i), memory[i]);
+                for (i, one) in memory.iter_mut().enumerate().take(until) {
+                    prop_assert_eq!(*file.at(i), *one);
                     *file.at(i) += i as f32;
-                    memory[i] += i as f32;
+                    *one += i as f32;
                 }
             }
             prop_assert!(file.failure().is_none());

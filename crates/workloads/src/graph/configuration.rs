@@ -75,7 +75,7 @@ impl Scale {
 
     #[inline(always)]
     fn cell(self, at: u64) -> usize {
-        (at * self.factor >> self.shift) as usize
+        ((at * self.factor) >> self.shift) as usize
     }
 
     /// For each cell the first interval that reaches into it; interval `i` ends before `ends(i)`.
@@ -133,7 +133,7 @@ impl Matching {
 
     #[inline(always)]
     fn reflect(&self, column: u64, row: u64) -> u64 {
-        let around = self.hash(row, 0) * self.columns >> 32;
+        let around = (self.hash(row, 0) * self.columns) >> 32;
         if around >= column { around - column } else { around + self.columns - column }
     }
 
@@ -142,7 +142,7 @@ impl Matching {
         let mask = (1 << self.bits) - 1;
         let (column, row) = (at >> self.bits, at & mask);
         let column = self.reflect(column, row);
-        let row = row ^ ((self.hash(column, 2) * mask >> 32) + 1);
+        let row = row ^ (((self.hash(column, 2) * mask) >> 32) + 1);
         self.reflect(column, row) << self.bits | row
     }
 }

@@ -25,7 +25,7 @@ enum Rows {
         /// Ends of the stored edges: each undirected edge is here twice.
         neighbours: Vec<u32>,
     },
-    Computed(ConfigurationGraph),
+    Computed(Box<ConfigurationGraph>),
 }
 
 /// Pages of a neighbour array of 4-byte ids that begins [`MMAP_HEADER`] bytes into a page, in the order in
@@ -190,7 +190,7 @@ impl Graph {
 
     /// A graph whose rows are computed when they are read; see [`ConfigurationGraph`].
     pub fn computed(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
-        let rows = Rows::Computed(ConfigurationGraph::new(spec, vertices, seed));
+        let rows = Rows::Computed(Box::new(ConfigurationGraph::new(spec, vertices, seed)));
         Graph { rows, first_touches: FirstTouches::Random(seed) }
     }
 
