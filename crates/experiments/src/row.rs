@@ -115,7 +115,7 @@ const FURTHER: &[(&str, &str, &str)] = &[
     ("windows.cycles", "cycles", "By point of the measured region: cycles since its begin."),
     ("host.seconds", "seconds", "Time of the sim host's threads for this cell, without decoding the program."),
     ("host.setup_seconds", "seconds", "Part of it for first touches and warm-up."),
-    ("host.checkpoint", "", "The checkpoint from which the run started, if it did."),
+    ("host.checkpoint", "name", "The checkpoint from which the run started, if it did."),
 ];
 
 /// The columns of a sampled region.
