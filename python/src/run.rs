@@ -51,7 +51,7 @@ pub struct RunRequest {
     pub bounds: bool,
     /// Whether a cell that cannot be built is an error; otherwise it is a cell that has failed.
     #[pyo3(item)]
-    strict: bool,
+    pub(crate) strict: bool,
     /// Threads, 0 for as many as there are cores.
     #[pyo3(item)]
     pub threads: usize,
@@ -63,7 +63,7 @@ pub struct RunRequest {
     pub store: Option<PathBuf>,
     /// Whether stored results are not used.
     #[pyo3(item)]
-    fresh: bool,
+    pub(crate) fresh: bool,
     /// The folder of checkpoints, if there is one.
     #[pyo3(item)]
     pub checkpoint: Option<PathBuf>,

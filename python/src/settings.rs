@@ -19,7 +19,7 @@ pub fn settings_tree(py: Python<'_>, programs: bool) -> PyResult<Bound<'_, PyAny
 }
 
 fn as_json(setting: &Setting) -> Value {
-    let Setting { key, meaning, unit, source, default, optional, kind } = setting;
+    let Setting { key, meaning, unit, source, default, optional, kind, since: _ } = setting;
     // A group's default is that of the settings below it.
     let default = if matches!(kind, Kind::Group(_)) { &Value::Null } else { default };
     let mut described = json!({"key": key, "meaning": meaning, "unit": unit, "source": source, "default": default,
