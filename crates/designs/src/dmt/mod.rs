@@ -5,7 +5,7 @@
 //! was its abstract, and the kernel and the scripts that its authors published (`mm/hyperlane.c`); what comes
 //! from the kernel says so, and what neither says is a choice.
 //!
-//! - OS half: [`Tree`] with the [`Teas`] of its process, in `teas.rs`. A Translation Entry Area (TEA,
+//! - OS half: [`Tree`] with the `Teas` of its process, in `teas.rs`. A Translation Entry Area (TEA,
 //!   `tea.rs`) is a run of frames that are at the same time the tables of a level of the radix tree, in the
 //!   order of their addresses. So both stay coherent at no cost: an entry exists once. There is a TEA for
 //!   each page size: the tables of the last level, of the directories, and of the directory pointers.
@@ -15,7 +15,7 @@
 //! - A TEA grows in place if the frames next to it are free, and otherwise migrates to a larger run, which it
 //!   doubles if memory allows (`hpl_seg_append`, `hpl_seg_migrate`, `hpl_page_check`). It shrinks and splits
 //!   with its VMAs. Without contiguous memory it is divided in halves.
-//! - Hardware half: [`DmtWalker`] in `walker.rs`: 16 registers, the fetcher, and the x86 walker for what no
+//! - Hardware half: `DmtWalker` in `walker.rs`: 16 registers, the fetcher, and the x86 walker for what no
 //!   register covers.
 //!
 //! Choices.

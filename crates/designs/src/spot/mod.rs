@@ -11,7 +11,7 @@
 //!
 //! On an L2 TLB miss of a load, the table predicts the physical address. The load asks for its data at once
 //! and its value goes to the instructions that wait for it, while the walk verifies in the background
-//! ([`Speculation::computes`]). The load commits no earlier than the walk ends. If the prediction was wrong,
+//! (`Speculation::computes`). The load commits no earlier than the walk ends. If the prediction was wrong,
 //! the pipeline is flushed. Nested walks are verified as a whole: the offset is that from guest-virtual to
 //! host-physical addresses, and the bit counts if both stages have set it.
 //!

@@ -12,7 +12,7 @@ pub struct HostedOptions {
     pub cores: usize,
     /// The TLBs of both levels are the simulator's: every translation goes to the lookaside and the walker.
     pub host_tlbs: bool,
-    /// Effects are kept for [`HostedMachine::take_effects`].
+    /// Effects are kept for [`super::HostedMachine::take_effects`].
     pub effects: bool,
     /// An access outside all areas maps this many bytes around it, a multiple of 4 KiB; 0 makes it an error.
     pub auto_map: u64,
