@@ -10,8 +10,8 @@ use crate::streams::run_streams;
 use crate::summary::{Finished, Group};
 use ambulator_base::{Invalid, distinct_notes, lock};
 use ambulator_experiments::row::CellInfo;
-use ambulator_experiments::{Checkpoints, 
-    BOUND, Bounds, Cell, Programs, Reuse, Runner, Store, difference_from_presets, memory_available,
+use ambulator_experiments::{
+    BOUND, Bounds, Cell, Checkpoints, Programs, Reuse, Runner, Store, difference_from_presets, memory_available,
 };
 use ambulator_simulator::spec::{RunMode, Spec, SpecRequest, option_settings, unused};
 use ambulator_simulator::{Job, RunResult, Status, check_mix, colour_warnings};

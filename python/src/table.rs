@@ -4,7 +4,7 @@ use crate::borrowed::{Os, Port, lend_os};
 use crate::failure::exception;
 use crate::threads;
 use crate::walker::{checked, entry_of, look_up};
-use ambulator_base::{State, Archive, FRAME_BYTES, Page, PhysAddr, SimHostRefusal, VirtAddr, lock};
+use ambulator_base::{Archive, FRAME_BYTES, Page, PhysAddr, SimHostRefusal, State, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::frames;

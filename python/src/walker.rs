@@ -2,7 +2,7 @@
 
 use crate::borrowed::{Reads, lend_port};
 use crate::table::{Instance, Instances};
-use ambulator_base::{State, Archive, AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, SimHostRefusal, VirtAddr};
+use ambulator_base::{AccessKind, Archive, Asid, Cycle, Page, PageSize, PhysAddr, SimHostRefusal, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::Mapping;
