@@ -23,6 +23,7 @@ __all__ = [
     "MmuL1i2m",
     "MmuL2Tlb",
     "MmuPwc",
+    "MmuPrefetchQueue",
     "Mmu",
     "MemoryBuddy",
     "MemoryFragmentation",
@@ -35,6 +36,7 @@ __all__ = [
     "Design",
     "Flattened",
     "Asap",
+    "Dmt",
     "Hashed",
     "Ecpt",
     "MeHptCuckoo",
@@ -48,6 +50,12 @@ __all__ = [
     "Utopia",
     "Revelator",
     "SpecTlb",
+    "CaPaging",
+    "Spot",
+    "TlbSequential",
+    "TlbStride",
+    "TlbDistance",
+    "TlbAgile",
     "Midgard",
     "VirtualizationNested",
     "Virtualization",
@@ -1588,6 +1596,50 @@ class MmuPwc(Group):
     @latency.setter
     def latency(self, value: int | str) -> None: ...
 
+class MmuPrefetchQueue(Group):
+    """The queue of translations that a TLB prefetcher has brought."""
+    @property
+    def entries(self) -> int:
+        """Translations that the queue holds, fully associative, first in first out.
+
+        Unit: entries. From 1 to 4096. Default: 64.
+
+        Source: Vavouliotis et al., ISCA 2021 (64); Kandiraju and Sivasubramaniam, ISCA 2002, has 16.
+        """
+    @entries.setter
+    def entries(self, value: int | str) -> None: ...
+    @property
+    def latency(self) -> int:
+        """Cycles of a look-up, after an L2 TLB miss and before the walk.
+
+        Unit: cycles. From 0 to 10000. Default: 2.
+
+        Source: Vavouliotis et al., ISCA 2021 (2).
+        """
+    @latency.setter
+    def latency(self, value: int | str) -> None: ...
+    @property
+    def walkers(self) -> int:
+        """Page walkers of the core that prefetch walks may hold at once; the others are left to TLB misses.
+
+        Unit: count. From 1 to 64. Default: 2.
+
+        Source: our choice: half of the walkers, because walks for TLB misses go first.
+        """
+    @walkers.setter
+    def walkers(self, value: int | str) -> None: ...
+    @property
+    def pending(self) -> int:
+        """Prefetch walks of the core in flight, those that wait for a walker included. What is proposed beyond
+        that is dropped.
+
+        Unit: count. From 1 to 64. Default: 16.
+
+        Source: our choice: four misses' worth of proposals.
+        """
+    @pending.setter
+    def pending(self, value: int | str) -> None: ...
+
 class Mmu(Group):
     """TLBs and page walkers of each core."""
     @property
@@ -1652,6 +1704,9 @@ class Mmu(Group):
     @property
     def pwc(self) -> MmuPwc:
         """The page-walk caches of tree-shaped tables."""
+    @property
+    def prefetch_queue(self) -> MmuPrefetchQueue:
+        """The queue of translations that a TLB prefetcher has brought."""
     @property
     def perfect(self) -> bool:
         """Every translation is known at once and costs nothing: the perfect TLB that papers compare with.
@@ -2369,7 +2424,7 @@ class Energy(Group):
     def l1_tlb(self, value: float) -> None: ...
     @property
     def l2_tlb(self) -> float:
-        """A look-up of the L2 TLB, or of the lookaside.
+        """A look-up of the L2 TLB, of the lookaside, or of the prefetch queue.
 
         Unit: pJ. From 0.0 to 1000000000.0. Default: 15.0.
 
@@ -2411,13 +2466,14 @@ class Energy(Group):
 class Design(Group):
     """The translation design: the contents of each socket."""
     @property
-    def page_table(self) -> Literal["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]:
+    def page_table(self) -> Literal["radix", "flattened", "asap", "dmt", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]:
         """The page table.
 
-        One of radix, flattened, asap, ideal, hashed, ecpt, me-hpt, lvm, clustered-page-table. Default: radix.
+        One of radix, flattened, asap, dmt, ideal, hashed, ecpt, me-hpt, lvm, clustered-page-table. Default:
+        radix.
         """
     @page_table.setter
-    def page_table(self, value: Literal["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]) -> None: ...
+    def page_table(self, value: Literal["radix", "flattened", "asap", "dmt", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]) -> None: ...
     @property
     def lookaside(self) -> Literal["none", "rmm", "direct-segment", "clustered-tlb", "pom-tlb", "utopia"]:
         """What is probed with the L2 TLB, or right after it.
@@ -2435,21 +2491,29 @@ class Design(Group):
     @second_lookaside.setter
     def second_lookaside(self, value: Literal["none", "rmm", "direct-segment", "clustered-tlb", "pom-tlb", "utopia"]) -> None: ...
     @property
-    def speculation(self) -> Literal["none", "revelator", "spec-tlb", "perfect-speculation"]:
+    def speculation(self) -> Literal["none", "revelator", "spec-tlb", "spot", "perfect-speculation"]:
         """What issues speculative fetches on an L2 TLB miss.
 
-        One of none, revelator, spec-tlb, perfect-speculation. Default: none.
+        One of none, revelator, spec-tlb, spot, perfect-speculation. Default: none.
         """
     @speculation.setter
-    def speculation(self, value: Literal["none", "revelator", "spec-tlb", "perfect-speculation"]) -> None: ...
+    def speculation(self, value: Literal["none", "revelator", "spec-tlb", "spot", "perfect-speculation"]) -> None: ...
     @property
-    def placement(self) -> Literal["buddy", "rmm", "utopia", "revelator"]:
+    def tlb_prefetch(self) -> Literal["none", "tlb-sequential", "tlb-stride", "tlb-distance", "tlb-h2", "tlb-agile"]:
+        """What prefetches translations after an L2 TLB miss.
+
+        One of none, tlb-sequential, tlb-stride, tlb-distance, tlb-h2, tlb-agile. Default: none.
+        """
+    @tlb_prefetch.setter
+    def tlb_prefetch(self, value: Literal["none", "tlb-sequential", "tlb-stride", "tlb-distance", "tlb-h2", "tlb-agile"]) -> None: ...
+    @property
+    def placement(self) -> Literal["buddy", "trace", "rmm", "utopia", "revelator", "ca-paging"]:
         """Where the kernel places pages.
 
-        One of buddy, rmm, utopia, revelator. Default: buddy.
+        One of buddy, trace, rmm, utopia, revelator, ca-paging. Default: buddy.
         """
     @placement.setter
-    def placement(self, value: Literal["buddy", "rmm", "utopia", "revelator"]) -> None: ...
+    def placement(self, value: Literal["buddy", "trace", "rmm", "utopia", "revelator", "ca-paging"]) -> None: ...
     @property
     def front_side(self) -> Literal["none", "midgard"]:
         """What translates before the caches.
@@ -2550,6 +2614,62 @@ class Asap(Group):
         """
     @min_vma.setter
     def min_vma(self, value: int | str) -> None: ...
+
+class Dmt(Group):
+    """Settings of DMT.
+
+    Source: Zhang et al., Direct Memory Translation for Virtualized Clouds, ASPLOS 2024.
+    """
+    @property
+    def registers(self) -> int:
+        """Registers with mappings from VMAs to TEAs; the largest VMAs get them.
+
+        Unit: entries. From 0 to 256. Default: 16.
+
+        Source: DMT: 16, as HPL_SEG_LIMIT in the authors' kernel.
+        """
+    @registers.setter
+    def registers(self, value: int | str) -> None: ...
+    @property
+    def latency(self) -> int:
+        """Cycles to compare an address with all registers and to compute the addresses of its entries.
+
+        Unit: cycles. From 0 to 100. Default: 1.
+
+        Source: our choice.
+        """
+    @latency.setter
+    def latency(self, value: int | str) -> None: ...
+    @property
+    def min_vma(self) -> int:
+        """The smallest VMA that has a TEA.
+
+        Unit: bytes. From 4096 to 144115188075855872. Default: 67108864.
+
+        Source: HPL_VMA_THRESHOLD in the authors' kernel (64 MiB).
+        """
+    @min_vma.setter
+    def min_vma(self, value: int | str) -> None: ...
+    @property
+    def bubbles(self) -> float:
+        """The largest share of a TEA's tables that belong to no VMA, where VMAs share the TEA.
+
+        Unit: ratio. From 0.0 to 1.0. Default: 0.02.
+
+        Source: HPL_MERGE_THRESHOLD in the authors' kernel (98% occupied).
+        """
+    @bubbles.setter
+    def bubbles(self, value: float) -> None: ...
+    @property
+    def switch_cycles(self) -> int:
+        """Cycles to save or to restore a register at a context switch.
+
+        Unit: cycles. From 0 to 10000. Default: 3.
+
+        Source: our choice: three words of a register each.
+        """
+    @switch_cycles.setter
+    def switch_cycles(self, value: int | str) -> None: ...
 
 class Hashed(Group):
     """Settings of the hashed page table.
@@ -3720,6 +3840,305 @@ class SpecTlb(Group):
     @latency.setter
     def latency(self, value: int | str) -> None: ...
 
+class CaPaging(Group):
+    """Settings of contiguity-aware paging.
+
+    Source: Alverti et al., Enhancing and Exploiting Contiguity for Fast Memory Virtualization, ISCA 2020.
+    """
+    @property
+    def cluster_order(self) -> int:
+        """The order of the clusters that the contiguity map has; at most that of the allocator's largest block.
+
+        Unit: count. From 9 to 29. Default: 10.
+
+        Source: MAX_ORDER of the authors' kernel: blocks of order 10, 4 MiB.
+        """
+    @cluster_order.setter
+    def cluster_order(self, value: int | str) -> None: ...
+    @property
+    def sub_vmas(self) -> int:
+        """The most offsets of a VMA; then the oldest is replaced.
+
+        Unit: count. From 1 to 4096. Default: 64.
+
+        Source: SUB_VMA_TOTAL in the authors' kernel (64).
+        """
+    @sub_vmas.setter
+    def sub_vmas(self, value: int | str) -> None: ...
+    @property
+    def replace_base(self) -> bool:
+        """Whether the rest of a VMA is placed again if the frame for a base page is taken, not only for a huge
+        page.
+
+        Default: True.
+
+        Source: our choice: false in the authors' kernel, which is meant for huge pages.
+        """
+    @replace_base.setter
+    def replace_base(self, value: bool) -> None: ...
+
+class Spot(Group):
+    """Settings of SpOT.
+
+    Source: Alverti et al., Enhancing and Exploiting Contiguity for Fast Memory Virtualization, ISCA 2020.
+    """
+    @property
+    def entries(self) -> int:
+        """Entries of the prediction table.
+
+        Unit: entries. From 1 to 65536. Default: 32.
+
+        Source: SpOT (32), not verified in its text.
+        """
+    @entries.setter
+    def entries(self, value: int | str) -> None: ...
+    @property
+    def ways(self) -> int:
+        """Associativity.
+
+        Unit: ways. From 1 to 64. Default: 4.
+
+        Source: SpOT (4), not verified in its text.
+        """
+    @ways.setter
+    def ways(self, value: int | str) -> None: ...
+    @property
+    def latency(self) -> int:
+        """Cycles from the L2 TLB miss to the predicted address.
+
+        Unit: cycles. From 0 to 100. Default: 1.
+
+        Source: our choice: a subtraction.
+        """
+    @latency.setter
+    def latency(self, value: int | str) -> None: ...
+    @property
+    def confidence(self) -> int:
+        """The confidence, of 0 to 3, from which on an entry predicts. New entries have 1.
+
+        Unit: count. From 0 to 3. Default: 2.
+
+        Source: SpOT: a 2-bit counter that predicts above 1.
+        """
+    @confidence.setter
+    def confidence(self, value: int | str) -> None: ...
+    @property
+    def keep_confident(self) -> bool:
+        """Whether an entry with confidence is never replaced: a new one waits until one of its set is wrong
+        often enough.
+
+        Default: True.
+
+        Source: a public implementation, which cites page 521 of the paper.
+        """
+    @keep_confident.setter
+    def keep_confident(self, value: bool) -> None: ...
+    @property
+    def marked_only(self) -> bool:
+        """Whether the table gets only translations with the contiguity bit.
+
+        Default: True.
+
+        Source: SpOT: the contiguity bit filters.
+        """
+    @marked_only.setter
+    def marked_only(self, value: bool) -> None: ...
+    @property
+    def contiguity_pages(self) -> int:
+        """Pages with the same offset from which on the operating system sets the contiguity bit.
+
+        Unit: count. From 1 to 1073741824. Default: 32.
+
+        Source: SpOT (32), not verified in its text.
+        """
+    @contiguity_pages.setter
+    def contiguity_pages(self, value: int | str) -> None: ...
+    @property
+    def flush_cycles(self) -> int:
+        """Cycles of a pipeline flush after a wrong prediction.
+
+        Unit: cycles. From 0 to 1000. Default: 20.
+
+        Source: SpOT (20), not verified in its text.
+        """
+    @flush_cycles.setter
+    def flush_cycles(self, value: int | str) -> None: ...
+
+class TlbSequential(Group):
+    """Settings of sequential TLB prefetching.
+
+    Source: Vanderwiel and Lilja, ACM Computing Surveys 2000; Kandiraju and Sivasubramaniam, ISCA 2002 (SP).
+    """
+    @property
+    def degree(self) -> int:
+        """Pages that are prefetched after the one that missed.
+
+        Unit: 4 KiB pages. From 1 to 8. Default: 1.
+
+        Source: Kandiraju and Sivasubramaniam, ISCA 2002 (1).
+        """
+    @degree.setter
+    def degree(self, value: int | str) -> None: ...
+    @property
+    def both_sides(self) -> bool:
+        """As many pages before it are prefetched too.
+
+        Default: False.
+
+        Source: Vavouliotis et al., ISCA 2021: STP has both sides, SP has not.
+        """
+    @both_sides.setter
+    def both_sides(self, value: bool) -> None: ...
+
+class TlbStride(Group):
+    """Settings of stride TLB prefetching.
+
+    Source: Kandiraju and Sivasubramaniam, ISCA 2002 (ASP); Vavouliotis et al., ISCA 2021 (MASP).
+    """
+    @property
+    def entries(self) -> int:
+        """Rows of the table, one for each instruction.
+
+        Unit: entries. From 1 to 65536. Default: 64.
+
+        Source: Vavouliotis et al., ISCA 2021 (64).
+        """
+    @entries.setter
+    def entries(self, value: int | str) -> None: ...
+    @property
+    def ways(self) -> int:
+        """Associativity of the table; 0 is fully associative.
+
+        Unit: ways. From 0 to 256. Default: 4.
+
+        Source: Vavouliotis et al., ISCA 2021 (4).
+        """
+    @ways.setter
+    def ways(self, value: int | str) -> None: ...
+    @property
+    def confirmations(self) -> int:
+        """How often in a row a stride must be found again before it is used.
+
+        Unit: count. From 0 to 15. Default: 2.
+
+        Source: Vavouliotis et al., ISCA 2021 (2).
+        """
+    @confirmations.setter
+    def confirmations(self, value: int | str) -> None: ...
+    @property
+    def modified(self) -> bool:
+        """Does not wait for confirmations, and uses the stride before the new one too.
+
+        Default: False.
+
+        Source: Vavouliotis et al., ISCA 2021 (MASP).
+        """
+    @modified.setter
+    def modified(self, value: bool) -> None: ...
+
+class TlbDistance(Group):
+    """Settings of distance TLB prefetching.
+
+    Source: Kandiraju and Sivasubramaniam, Going the Distance for TLB Prefetching, ISCA 2002.
+    """
+    @property
+    def entries(self) -> int:
+        """Rows of the table, one for each distance.
+
+        Unit: entries. From 1 to 65536. Default: 64.
+
+        Source: Vavouliotis et al., ISCA 2021 (64).
+        """
+    @entries.setter
+    def entries(self, value: int | str) -> None: ...
+    @property
+    def ways(self) -> int:
+        """Associativity of the table; 0 is fully associative.
+
+        Unit: ways. From 0 to 256. Default: 4.
+
+        Source: Vavouliotis et al., ISCA 2021 (4).
+        """
+    @ways.setter
+    def ways(self, value: int | str) -> None: ...
+    @property
+    def slots(self) -> int:
+        """Distances that a row holds.
+
+        Unit: count. From 1 to 8. Default: 2.
+
+        Source: Kandiraju and Sivasubramaniam, ISCA 2002 (2).
+        """
+    @slots.setter
+    def slots(self, value: int | str) -> None: ...
+
+class TlbAgile(Group):
+    """Settings of agile TLB prefetching.
+
+    Source: Vavouliotis et al., Exploiting Page Table Locality for Agile TLB Prefetching, ISCA 2021 (ATP,
+    SBFP).
+    """
+    @property
+    def free(self) -> Literal["sampled", "all", "none"]:
+        """Which translations of a walk's line go into the prefetch queue.
+
+        One of sampled, all, none. Default: sampled.
+
+        Source: Vavouliotis et al., ISCA 2021: SBFP is "sampled".
+        """
+    @free.setter
+    def free(self, value: Literal["sampled", "all", "none"]) -> None: ...
+    @property
+    def free_threshold(self) -> int:
+        """Uses of a free distance above which its translations go into the prefetch queue.
+
+        Unit: count. From 0 to 1023. Default: 100.
+
+        Source: Vavouliotis et al., ISCA 2021 (100, of 10-bit counters).
+        """
+    @free_threshold.setter
+    def free_threshold(self, value: int | str) -> None: ...
+    @property
+    def sampler_entries(self) -> int:
+        """Pages that the sampler watches.
+
+        Unit: entries. From 1 to 4096. Default: 64.
+
+        Source: Vavouliotis et al., ISCA 2021 (64).
+        """
+    @sampler_entries.setter
+    def sampler_entries(self, value: int | str) -> None: ...
+    @property
+    def fake_entries(self) -> int:
+        """Pages of each fake prefetch queue.
+
+        Unit: entries. From 1 to 4096. Default: 16.
+
+        Source: Vavouliotis et al., ISCA 2021 (16).
+        """
+    @fake_entries.setter
+    def fake_entries(self, value: int | str) -> None: ...
+    @property
+    def entries(self) -> int:
+        """Rows of the table of strides, one for each instruction.
+
+        Unit: entries. From 1 to 65536. Default: 64.
+
+        Source: Vavouliotis et al., ISCA 2021 (64).
+        """
+    @entries.setter
+    def entries(self, value: int | str) -> None: ...
+    @property
+    def ways(self) -> int:
+        """Associativity of that table; 0 is fully associative.
+
+        Unit: ways. From 0 to 256. Default: 4.
+
+        Source: Vavouliotis et al., ISCA 2021 (4).
+        """
+    @ways.setter
+    def ways(self, value: int | str) -> None: ...
+
 class Midgard(Group):
     """Settings of Midgard.
 
@@ -3844,16 +4263,17 @@ class Virtualization(Group):
     @hypervisor_page.setter
     def hypervisor_page(self, value: Literal["4KiB", "2MiB"]) -> None: ...
     @property
-    def hypervisor_table(self) -> Literal["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]:
+    def hypervisor_table(self) -> Literal["radix", "flattened", "asap", "dmt", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]:
         """The hypervisor's page table (`mode = "nested"`); the guest's is `design.page_table`. Both use the
         settings of their designs.
 
-        One of radix, flattened, asap, ideal, hashed, ecpt, me-hpt, lvm, clustered-page-table. Default: radix.
+        One of radix, flattened, asap, dmt, ideal, hashed, ecpt, me-hpt, lvm, clustered-page-table. Default:
+        radix.
 
         Source: Revelator Sec. 7.3 (radix).
         """
     @hypervisor_table.setter
-    def hypervisor_table(self, value: Literal["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]) -> None: ...
+    def hypervisor_table(self, value: Literal["radix", "flattened", "asap", "dmt", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "clustered-page-table"]) -> None: ...
     @property
     def nested(self) -> VirtualizationNested:
         """The hardware of the second stage (`mode = "nested"`)."""
@@ -4137,6 +4557,12 @@ class Spec(Group):
         Source: Margaritov et al., Prefetched Address Translation, MICRO 2019.
         """
     @property
+    def dmt(self) -> Dmt:
+        """Settings of DMT.
+
+        Source: Zhang et al., Direct Memory Translation for Virtualized Clouds, ASPLOS 2024.
+        """
+    @property
     def hashed(self) -> Hashed:
         """Settings of the hashed page table.
 
@@ -4207,6 +4633,44 @@ class Spec(Group):
         """Settings of the SpecTLB.
 
         Source: Barr et al., SpecTLB, ISCA 2011.
+        """
+    @property
+    def ca_paging(self) -> CaPaging:
+        """Settings of contiguity-aware paging.
+
+        Source: Alverti et al., Enhancing and Exploiting Contiguity for Fast Memory Virtualization, ISCA 2020.
+        """
+    @property
+    def spot(self) -> Spot:
+        """Settings of SpOT.
+
+        Source: Alverti et al., Enhancing and Exploiting Contiguity for Fast Memory Virtualization, ISCA 2020.
+        """
+    @property
+    def tlb_sequential(self) -> TlbSequential:
+        """Settings of sequential TLB prefetching.
+
+        Source: Vanderwiel and Lilja, ACM Computing Surveys 2000; Kandiraju and Sivasubramaniam, ISCA 2002
+        (SP).
+        """
+    @property
+    def tlb_stride(self) -> TlbStride:
+        """Settings of stride TLB prefetching.
+
+        Source: Kandiraju and Sivasubramaniam, ISCA 2002 (ASP); Vavouliotis et al., ISCA 2021 (MASP).
+        """
+    @property
+    def tlb_distance(self) -> TlbDistance:
+        """Settings of distance TLB prefetching.
+
+        Source: Kandiraju and Sivasubramaniam, Going the Distance for TLB Prefetching, ISCA 2002.
+        """
+    @property
+    def tlb_agile(self) -> TlbAgile:
+        """Settings of agile TLB prefetching.
+
+        Source: Vavouliotis et al., Exploiting Page Table Locality for Agile TLB Prefetching, ISCA 2021 (ATP,
+        SBFP).
         """
     @property
     def midgard(self) -> Midgard:
