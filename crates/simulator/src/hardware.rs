@@ -173,41 +173,33 @@ impl Hardware {
     /// needs time to become ready is ready, and what was busy is free.
     #[inline(always)]
     pub fn begin_untimed(&mut self, number: usize) -> Cycle {
-        let step = if self.has_time { self.warmup_step(number) } else { UNTIMED_STEP };
-        self.untimed = self.untimed.after(step);
+        let (now, step, _) = self.untimed_steps(number);
+        self.went_on_to(number, now.after(step));
         self.untimed
     }
 
     /// Without time: when a core's latest access began, after how many cycles its next one may begin, and
-    /// those after it as long as they miss no TLB.
+    /// those after it as long as they miss no TLB. Where time will be simulated later, only accesses that miss
+    /// the first-level TLBs need long steps: the clock must not run away.
+    #[inline(always)]
     pub fn untimed_steps(&self, number: usize) -> (Cycle, u64, u64) {
         if !self.has_time {
             return (self.untimed, UNTIMED_STEP, UNTIMED_STEP);
         }
         let core = &self.cores[number];
-        let first = if core.untimed_misses == core.mmu.untimed_misses() { 1 } else { WARMUP_STEP };
+        let missed_none = core.untimed_misses == core.mmu.untimed_misses();
+        let first = if missed_none && self.path != TranslationPath::Intermediate { 1 } else { WARMUP_STEP };
         (self.untimed, first, 1)
     }
 
-    /// Without time: a core's latest access began at `now`; it and those before it since
-    /// [`Hardware::untimed_steps`] missed no TLB.
+    /// Without time: a core's latest access begins at `now`. Misses before it are accounted for by the step that
+    /// [`Hardware::untimed_steps`] gave.
+    #[inline(always)]
     pub fn went_on_to(&mut self, number: usize, now: Cycle) {
         self.untimed = now;
         if self.has_time {
             let core = &mut self.cores[number];
             core.untimed_misses = core.mmu.untimed_misses();
-        }
-    }
-
-    /// Cycles that the previous access may have needed, where the clock must not run away.
-    #[inline(always)]
-    fn warmup_step(&mut self, number: usize) -> u64 {
-        let core = &mut self.cores[number];
-        let misses = core.mmu.untimed_misses();
-        if std::mem::replace(&mut core.untimed_misses, misses) == misses && self.path != TranslationPath::Intermediate {
-            1
-        } else {
-            WARMUP_STEP
         }
     }
 
