@@ -15,7 +15,7 @@ demo: setup $(AMBULATOR)
 
 # The tests of every crate, in a profile that is optimised where it simulates.
 test: setup
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --locked
 
 # The plugin that `ambulator capture` loads into qemu-user.
 capture-plugin: setup

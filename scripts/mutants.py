@@ -45,7 +45,7 @@ PIPELINE = "-p ambulator-mmu --test pipeline"
 MMU_UNITS = "-p ambulator-mmu --lib"
 OS_SPACES = "-p ambulator-os --test address_spaces"
 OS_RECLAIM = "-p ambulator-os --test reclaim"
-ADDRESS_SPACES = "-p ambulator-simulator --test address_spaces"
+ADDRESS_SPACES = "-p ambulator-simulator --test machines address_spaces::"
 UNDER_KERNEL = "-p ambulator-designs --test kernel"
 ORACLE = "-p ambulator-simulator --lib oracle"
 
@@ -704,7 +704,7 @@ MUTANTS = [
         f"{OS}/shootdown.rs",
         "if !self.pending.iter().any(covers) {",
         "if !self.pending.iter().any(covers) && len == 0 {",
-        "-p ambulator-simulator --test machine what_hardware_holds",
+        "-p ambulator-simulator --test machines what_hardware_holds",
     ),
     # The oracle.
     Mutant(

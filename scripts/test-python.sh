@@ -30,8 +30,8 @@ fi
 export PATH=$venv/bin:$PATH
 
 step "formatting and lints of the compiled half"
-cargo fmt --manifest-path python/Cargo.toml --check
-cargo clippy --quiet --manifest-path python/Cargo.toml --all-targets --locked -- -D warnings
+cargo fmt -p ambulator-python --check
+cargo clippy --quiet -p ambulator-python --all-targets --locked -- -D warnings
 
 # The profile of the tests of the workspace, whose dependencies are built already.
 step "wheel"

@@ -1,7 +1,7 @@
 //! One translation step by step, of every design preset: all bytes decoded, all cycles accounted for, the
 //! address the kernel's.
 
-mod support;
+use crate::support;
 use ambulator_base::watch::{Step, StepKind};
 use ambulator_base::{AccessKind, MapKind, Protection, RecordSource, VirtAddr};
 use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};

@@ -1,6 +1,6 @@
 //! The whole machine: time, faults, processes, cores, determinism, failures.
 
-mod support;
+use crate::support;
 use ambulator_base::{MapKind, ProcessId, Protection, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::spec::{SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, Silent, Status, compare};

@@ -1,6 +1,6 @@
 //! Zeroing of fresh pages takes the bandwidth of main memory.
 
-mod support;
+use crate::support;
 
 use ambulator_base::{MapKind, Protection, RecordKind, VirtAddr, VmEvent};
 use support::{DATA, Scripted, counter, outcome, run};

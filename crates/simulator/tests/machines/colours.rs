@@ -1,6 +1,6 @@
 //! Page colours in results: where a design's pages lie, and the warning that few colours cost misses.
 
-mod support;
+use crate::support;
 use support::{DATA, Scripted, counter, outcome, run};
 
 /// Pages that the program touches and loads from, one in each of as many sets of the RestSeg.

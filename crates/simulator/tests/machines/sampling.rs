@@ -1,6 +1,6 @@
 //! Sampled regions: what their windows measure is what the whole region has.
 
-mod support;
+use crate::support;
 
 use ambulator_base::{
     Batch, MapKind, ProgramIdentity, Protection, Random, Record, RecordSource, SourceError, VirtAddr, VmEvent,

@@ -1,6 +1,6 @@
 //! Machines that place pages where a trace has recorded them.
 
-mod support;
+use crate::support;
 
 use ambulator_base::{PageSize, RecordSource};
 use ambulator_simulator::{Comparison, Job, Silent, Status, compare};

@@ -1,6 +1,6 @@
 //! Machines with several memory nodes: latencies of walks, designs under migration, one node as before.
 
-mod support;
+use crate::support;
 
 use ambulator_base::Random;
 use ambulator_simulator::RunResult;

@@ -1,6 +1,6 @@
 //! The series of a run: its increments add up to the run's counters, and recording it changes nothing.
 
-mod support;
+use crate::support;
 
 use ambulator_base::RecordSource;
 use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};

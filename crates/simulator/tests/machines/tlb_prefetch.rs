@@ -1,7 +1,7 @@
 //! TLB prefetching in whole machines: counts that follow by hand, what nobody can foresee, and the oracle
 //! over page tables, lookasides and changing mappings.
 
-mod support;
+use crate::support;
 use ambulator_base::{MapKind, Protection, Random, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::{RunResult, Status};
 use support::{DATA, Scripted, counter, run};

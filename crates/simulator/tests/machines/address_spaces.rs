@@ -1,7 +1,7 @@
 //! Address spaces that run on several cores at once, and more of them than a core has identifiers: no
 //! structure confuses two of them, and only what a core has of its own is lost with an identifier.
 
-mod support;
+use crate::support;
 use ambulator_base::{Advice, ProcessId, VirtAddr, VmEvent};
 use ambulator_simulator::spec::presets;
 use ambulator_simulator::{Status, spec::PresetKind};

@@ -1,6 +1,6 @@
 //! The cycle stack adds up, for every design, and says what the program waits for.
 
-mod support;
+use crate::support;
 
 use ambulator_base::{Random, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};

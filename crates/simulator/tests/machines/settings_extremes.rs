@@ -1,7 +1,7 @@
 //! Every setting of every spec at its extremes: a clear error, or a run that neither panics nor wraps. The
 //! settings are those of the tree that specs are read by, so that a new setting is tested as it is declared.
 
-mod support;
+use crate::support;
 use ambulator_base::{Invalid, RecordSource};
 use ambulator_simulator::spec::{Kind, PresetKind, Sampling, Setting, Spec, SpecRequest, load, presets, tree};
 use ambulator_simulator::{Comparison, Job, Silent, Status, compare};

@@ -112,8 +112,8 @@ fn parsers_survive_random_bytes_and_mutated_files() {
 fn specs_survive_mutated_presets() {
     let mut random = Random::for_purpose(2, "fuzz smoke");
     let texts = [
-        include_str!("../../../presets/machines/lvm-table1.toml"),
-        include_str!("../../../presets/designs/l2tlb-128k.toml"),
+        include_str!("../../../../presets/machines/lvm-table1.toml"),
+        include_str!("../../../../presets/designs/l2tlb-128k.toml"),
         "mmu.l2_tlb.entries=4Ki",
         "1.5GiB",
     ];

@@ -1,6 +1,6 @@
 //! Warm-up without time: the measured region is as after a warm-up with time.
 
-mod support;
+use crate::support;
 
 use ambulator_base::RecordSource;
 use ambulator_simulator::spec::{Spec, SpecRequest, load};

@@ -2,9 +2,9 @@
 //! computed by hand.
 
 #[allow(dead_code)]
-#[path = "../examples/cycle_driven/model/mod.rs"]
+#[path = "../../examples/cycle_driven/model/mod.rs"]
 mod model;
-mod support;
+use crate::support;
 
 use ambulator_base::{RecordKind, RecordSource};
 use ambulator_simulator::{Comparison, Job, Silent, compare};

@@ -1,6 +1,6 @@
 //! Timelines: what is on them is what the run's counters count, and recording changes nothing of the run.
 
-mod support;
+use crate::support;
 use ambulator_base::{RecordSource, lock};
 use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};
 use ambulator_simulator::{

@@ -1,6 +1,6 @@
 //! Threads of one program on several cores.
 
-mod support;
+use crate::support;
 use ambulator_base::{MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_simulator::Status;
 use support::{DATA, Scripted, counter, run};

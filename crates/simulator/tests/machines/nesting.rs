@@ -1,7 +1,7 @@
 //! Virtual machines: any guest table over any hypervisor table, and designs that cannot run in a virtual
 //! machine.
 
-mod support;
+use crate::support;
 use ambulator_base::{MapKind, Protection};
 use ambulator_designs::catalogue;
 use ambulator_simulator::Status;

@@ -1,6 +1,6 @@
 //! Micro-programs whose walks are known exactly.
 
-mod support;
+use crate::support;
 use ambulator_simulator::Status;
 use support::{DATA, Scripted, counter, run};
 

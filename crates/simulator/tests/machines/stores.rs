@@ -1,6 +1,6 @@
 //! When stores ask for their lines, on a machine where each miss takes equally long.
 
-mod support;
+use crate::support;
 
 use ambulator_base::RecordKind;
 use support::{DATA, Scripted, counter, run};
