@@ -55,8 +55,9 @@ mod walker;
 use teas::Teas;
 use walker::DmtWalker;
 
+use ambulator_base::Invalid;
 use ambulator_os::MAX_HOST_AREAS;
-use ambulator_sockets::{Claims, Descriptor, HypervisorParts, Parts, Settings, Socket, Stage, TableParts};
+use ambulator_sockets::{Claims, Descriptor, HypervisorParts, Parts, Settings, Site, Socket, Stage, TableParts};
 use ambulator_structures::tree::Tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,8 +82,8 @@ pub(crate) struct DmtSpec {
     #[schemars(range(max = 10_000), extend("x-unit" = "cycles", "x-source" = "our choice: three words of a register each"))]
     pub(crate) switch_cycles: u64,
     /// The page tables of a guest ask the hypervisor for contiguous host memory (pvDMT), so that a walk
-    /// loads their entries without translating the address of the entry. No effect without a virtual machine.
-    #[schemars(extend("x-source" = "DMT: KVM_HC_ALLOC_TEA in the authors' kernel"))]
+    /// loads their entries without translating the address of the entry.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "DMT: KVM_HC_ALLOC_TEA in the authors' kernel"))]
     pub(crate) paravirtual: bool,
     /// TEAs of a guest that the hypervisor backs with contiguous memory at once: slots of its table.
     #[schemars(range(max = MAX_HOST_AREAS), extend("x-unit" = "entries", "x-source" = "DMT: TEA_MAX_CNT in the authors' kernel"))]
@@ -95,7 +96,16 @@ impl Default for DmtSpec {
     }
 }
 
-impl Settings for DmtSpec {}
+impl Settings for DmtSpec {
+    fn validate_on(&self, at: &str, site: &Site) -> Vec<Invalid> {
+        let alone = self.paravirtual && site.stage == Stage::Native;
+        let wrong = || {
+            let message = "is true, and there is no hypervisor to ask: set `virtualization.mode` to \"nested\"";
+            Invalid::new(format!("{at}.paravirtual"), message).and("virtualization.mode")
+        };
+        alone.then(wrong).into_iter().collect()
+    }
+}
 
 /// The design.
 pub fn descriptor() -> Descriptor {
