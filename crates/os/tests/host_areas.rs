@@ -65,6 +65,7 @@ fn an_area_is_contiguous_and_its_slot_says_where() {
     areas.check(&kernel, machine).unwrap();
     kernel.check().unwrap();
     // What a guest must not ask for.
+    areas.release(&mut kernel, machine, Pfn(100));
     for (first, frames) in [(5, 2), (GUEST / FRAME_BYTES - 1, 2), (300, 0)] {
         let error = areas.back(&mut kernel, machine, Pfn(first), frames).unwrap_err();
         assert!(matches!(error, OsError::BadCall(_)), "{error}");

@@ -315,9 +315,4 @@ impl DmtWalker {
     pub(crate) fn counters_for_test(&self) -> [u64; 5] {
         self.counters.values()[..5].try_into().unwrap_or_default()
     }
-
-    /// Entries loaded at host-physical addresses, slots read, slots refused.
-    pub(crate) fn host_counters_for_test(&self) -> [u64; 3] {
-        self.counters.values()[5..].try_into().unwrap_or_default()
-    }
 }
