@@ -2,7 +2,8 @@
 //! what both kernels have, and each load past the second stage goes where the hypervisor has the guest's memory.
 
 use ambulator_base::{
-    AccessKind, Asid, CounterDef, CounterSink, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
+    AccessKind, Asid, CounterDef, CounterSink, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random,
+    VirtAddr, VmEvent,
 };
 use ambulator_designs::catalogue;
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
@@ -143,12 +144,8 @@ impl Both {
     }
 
     fn map(&mut self, process: ProcessId, start: u64, len: u64) {
-        let map = VmEvent::Map {
-            start: VirtAddr(start),
-            len,
-            protection: Protection::READ_WRITE,
-            kind: MapKind::Anonymous,
-        };
+        let map =
+            VmEvent::Map { start: VirtAddr(start), len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous };
         self.event(process, &map);
     }
 
@@ -414,7 +411,11 @@ fn after_any_events_walks_find_what_both_kernels_have() {
         both.walker.report("", &mut direct);
         assert!(all > 300 && few * 2 > all && direct.0 * 2 > all, "{policies:?}: {:?}, {}", both.walks, direct.0);
         let counters = &both.areas.counters;
-        assert!(counters.areas_backed > 5 && counters.pages_fresh + counters.pages_moved > 0, "{policies:?}: {}", counters.areas_backed);
+        assert!(
+            counters.areas_backed > 5 && counters.pages_fresh + counters.pages_moved > 0,
+            "{policies:?}: {}",
+            counters.areas_backed
+        );
         assert_eq!(counters.refused_no_slot > 0, gteas == 2, "{policies:?}");
     }
 }

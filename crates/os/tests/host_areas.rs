@@ -20,8 +20,7 @@ fn hypervisor(policy: PageSizePolicy, swap_bytes: u64) -> (Kernel, ProcessId) {
     let frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
     let memory = PhysicalMemory::new(MEMORY).unwrap();
     let translations = TranslationsFactory::plain(Box::new(Factory::default()));
-    let mut kernel =
-        Kernel::new(&spec, CostTable::default(), memory, frames, translations, Box::new(BuddyPlacement));
+    let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, translations, Box::new(BuddyPlacement));
     let machine = kernel.spawn().unwrap();
     let (protection, kind) = (Protection::READ_WRITE, MapKind::Anonymous);
     kernel.event(machine, &VmEvent::Map { start: VirtAddr(0), len: GUEST, protection, kind }).unwrap();

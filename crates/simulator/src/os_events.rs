@@ -306,7 +306,9 @@ impl OperatingSystem {
                 Hypercall::Release { first } => areas.release(kernel, *machine, first),
             }
         }
-        areas.check(kernel, *machine).map_err(|why| Stop::Failed(format!("the hypervisor violated an invariant: {why}")))?;
+        areas
+            .check(kernel, *machine)
+            .map_err(|why| Stop::Failed(format!("the hypervisor violated an invariant: {why}")))?;
         self.settle_hypervisor(hw, phase, number);
         Ok(())
     }

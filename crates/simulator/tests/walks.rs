@@ -81,10 +81,10 @@ fn a_guest_with_contiguous_host_memory_for_its_entries_takes_two_loads_a_walk() 
             assert_eq!(direct, 200);
             (counter(&done, "mmu.walk_accesses"), counter(&done, "mmu.walker.host_fetches"), done)
         });
-    // Two of three loads are left, but for the one of the slot.
     assert_eq!((plain.1, pinned.1, refused.1), (0, 200, 0));
-    assert_eq!(plain.0 - pinned.0, 200 - 1);
-    assert_eq!(refused.0, plain.0);
+    assert_eq!([&plain, &pinned, &refused].map(|(.., done)| done.histograms["walk_loads"].min), [3, 2, 3]);
+    // Two of three loads are left, but for the one of the slot; and no entry's page is yet to be backed.
+    assert!(plain.0 >= pinned.0 + 200 - 1 && refused.0 >= pinned.0 + 200 - 1, "{} {} {}", plain.0, pinned.0, refused.0);
     let of_host = |name: &str| counter(&pinned.2, &format!("hypervisor.host_areas.{name}"));
     assert_eq!((of_host("areas"), of_host("area_bytes")), (1, 32 * 4096));
     assert!(pinned.2.cycles < plain.2.cycles, "{} {}", pinned.2.cycles, plain.2.cycles);

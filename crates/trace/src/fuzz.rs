@@ -2,8 +2,8 @@
 
 use crate::TraceOptions;
 use crate::block::{MAX_EVENTS, MAX_RECORDS};
-use crate::format::{BlockHeader, HEADER_PREFIX_BYTES, MAGIC, TraceHeader, VERSION};
 use crate::event_codec::is_place;
+use crate::format::{BlockHeader, HEADER_PREFIX_BYTES, MAGIC, TraceHeader, VERSION};
 use crate::open::{Opened, foreign};
 use crate::physical::PhysicalPages;
 use crate::reader::TraceReader;

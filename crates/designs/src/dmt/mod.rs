@@ -92,7 +92,15 @@ pub(crate) struct DmtSpec {
 
 impl Default for DmtSpec {
     fn default() -> Self {
-        DmtSpec { registers: 16, latency: 1, min_vma: 64 << 20, bubbles: 0.02, switch_cycles: 3, paravirtual: false, gteas: 16 }
+        DmtSpec {
+            registers: 16,
+            latency: 1,
+            min_vma: 64 << 20,
+            bubbles: 0.02,
+            switch_cycles: 3,
+            paravirtual: false,
+            gteas: 16,
+        }
     }
 }
 
