@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
 targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=(trace header block wire open champsim lackey drmemtrace gem5 perf graph maps store program spec machine); fi
+if ((${#targets[@]} == 0)); then targets=(trace header block wire open champsim lackey drmemtrace gem5 perf v2p graph maps store program spec machine); fi
 triple=$(rustc -vV | sed -n 's/^host: //p')
 target_dir=${CARGO_TARGET_DIR:-$PWD/../target/fuzz}
 # What cargo-fuzz passes, except the address sanitizer, which stable Rust lacks. Code without `unsafe` needs it least.

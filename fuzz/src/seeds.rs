@@ -134,6 +134,9 @@ fn main() -> Result<()> {
     put("open", "lackey".into(), lackey.as_bytes())?;
     let perf = "app 1/2 1.5: mem-loads: 7f0000001000 6810 |OP LOAD|LVL L1 hit| 401000\n";
     put("perf", "perf".into(), perf.as_bytes())?;
+    let places = "page_size: 4096\naddress_mapping { virtual_address: 0x7f0000001000 physical_address: 0x12345000 }\n\
+                  page_size: 1073741824 # huge\nvirtual_address: 1073741824\nphysical_address: 0x40000000\nphysical_address: 0\n";
+    put("v2p", "v2p.textproto".into(), places.as_bytes())?;
     let load = [0x08, 1, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8, 0x40, 0, 0x50, 0x80, 0x40, 0x58, 0x80, 0x20];
     put("gem5", "elastic".into(), &[&[0, load.len() as u8][..], &load].concat())?;
     let packet = [0x08, 9, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8];

@@ -158,9 +158,10 @@ long PageTableWalker::operate()
         const uint64_t tag = next_tag++;
         const bool store = request.type == access_type::RFO || request.type == access_type::WRITE;
         const uint64_t address = request.address.to<uint64_t>() & va_mask;
+        const uint64_t pc = request.ip.to<uint64_t>();
         waiting.emplace(tag, Waiting{request, request.response_requested ? &upper->returned : nullptr});
         upper->RQ.pop_front();
-        engine->start(tag, address, store ? AMBULATOR_STORE : AMBULATOR_LOAD, now);
+        engine->start(tag, address, store ? AMBULATOR_STORE : AMBULATOR_LOAD, now, pc);
         read.consume();
         ++progress;
       }

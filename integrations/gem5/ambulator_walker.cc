@@ -39,11 +39,11 @@ AmbulatorWalker::getPort(const std::string &name, PortID id)
 }
 
 void
-AmbulatorWalker::translate(Addr address, bool store, bool fetch, ambulator::Bridge::Done done)
+AmbulatorWalker::translate(Addr address, bool store, bool fetch, ambulator::Bridge::Done done, Addr pc)
 {
     const std::uint32_t access = fetch ? AMBULATOR_FETCH : store ? AMBULATOR_STORE : AMBULATOR_LOAD;
     try {
-        bridge.translate(address, access, curCycle(), std::move(done));
+        bridge.translate(address, access, curCycle(), std::move(done), pc);
     } catch (const ambulator::Error &error) {
         fatal("%s: %s", name(), error.what());
     }

@@ -57,8 +57,9 @@ class AmbulatorWalker : public ClockedObject
 
     Port &getPort(const std::string &name, PortID id = InvalidPortID) override;
 
-    // Translates an access that begins now; `done` is called when the translation is known.
-    void translate(Addr address, bool store, bool fetch, ambulator::Bridge::Done done);
+    // Translates an access that begins now; `done` is called when the translation is known. `pc` is the instruction
+    // that makes the access (0: not known).
+    void translate(Addr address, bool store, bool fetch, ambulator::Bridge::Done done, Addr pc = 0);
 };
 
 } // namespace gem5

@@ -30,11 +30,12 @@ public:
     Bridge(Machine &machine, std::uint32_t core, std::uint64_t table_base, std::size_t room)
         : base_(table_base), room_(room), engine_(machine, core, *this) {}
 
-    // Translates an access that begins at `now`; `done` is called from tick().
-    void translate(std::uint64_t address, std::uint32_t access, std::uint64_t now, Done done) {
+    // Translates an access that begins at `now`, by the instruction at `pc` (0: not known); `done` is called from
+    // tick().
+    void translate(std::uint64_t address, std::uint32_t access, std::uint64_t now, Done done, std::uint64_t pc = 0) {
         const std::uint64_t tag = next_tag_++;
         waiting_.emplace(tag, std::move(done));
-        engine_.start(tag, address, access, now);
+        engine_.start(tag, address, access, now, pc);
     }
 
     void tick(std::uint64_t now) {

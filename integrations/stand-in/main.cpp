@@ -2,7 +2,10 @@
 // flight, caches with queues and latencies, answers that are late and in another order than asked for.
 //
 //   stand-in run [--design D] [--set K=V]... [--cores N] [--accesses N] [--window N] [--pages N] [--seed N] [--own]
-//                [--threads] [--unmap] [--touch] [--csv FILE]
+//                [--threads] [--unmap] [--touch] [--strides] [--no-pc] [--csv FILE]
+//
+// --strides: four instructions, each with a stride of pages of its own, in turn. --no-pc: the library is not told
+// which instruction makes an access.
 #include "caches.hpp"
 #include "own_walker.hpp"
 
@@ -25,22 +28,37 @@ struct Options {
     std::vector<std::string> settings;
     std::uint32_t cores = 1;
     std::uint64_t accesses = 20000, window = 16, pages = 4096, seed = 1;
-    bool own = false, threads = false, unmap = false, touch = false;
+    bool own = false, threads = false, unmap = false, touch = false, strides = false, no_pc = false;
     std::string csv;
 };
 
-// A core's accesses: a random walk over pages, half of it over a hot sixteenth.
+struct Access {
+    std::uint64_t pc, address;
+    std::uint32_t access;
+};
+
+// A core's accesses: a random walk over pages, half of it over a hot sixteenth; or instructions with strides.
 class Stream {
-    std::uint64_t state_, pages_;
+    std::uint64_t state_, pages_, count_ = 0;
+    bool strides_, no_pc_;
 
 public:
-    Stream(std::uint64_t seed, std::uint64_t pages) : state_(seed * 2654435761u + 1), pages_(pages) {}
-    std::pair<std::uint64_t, std::uint32_t> next() {
+    Stream(std::uint64_t seed, const Options &options)
+        : state_(seed * 2654435761u + 1), pages_(options.pages), strides_(options.strides), no_pc_(options.no_pc) {}
+    Access next() {
+        const std::uint64_t number = count_++;
+        const std::uint64_t pc = no_pc_ ? 0 : 0x400000 + number % 4 * 16;
+        if (strides_) {
+            // Strides of 3, 5, 7 and 9 pages, each in a quarter of its own.
+            const std::uint64_t quarter = pages_ / 4, way = number % 4;
+            const std::uint64_t page = way * quarter + number / 4 * (2 * way + 3) % quarter;
+            return {pc, BASE + page * 4096, AMBULATOR_LOAD};
+        }
         state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
         const std::uint64_t random = state_ >> 20;
         const std::uint64_t page = random & 1 ? (random >> 12) % pages_ : (random >> 12) % (pages_ / 16 + 1);
         const std::uint32_t access = (random >> 1 & 3) == 0 ? AMBULATOR_STORE : AMBULATOR_LOAD;
-        return {BASE + page * 4096 + (random >> 3 & 511) * 8, access};
+        return {pc, BASE + page * 4096 + (random >> 3 & 511) * 8, access};
     }
 };
 
@@ -66,7 +84,7 @@ template <typename Mmu> struct Core {
     std::unique_ptr<Mmu> mmu;
     Stream stream;
     std::uint64_t begun = 0, ended = 0, in_flight = 0;
-    Core(std::uint64_t seed, std::uint64_t pages) : stream(seed, pages) {}
+    Core(std::uint64_t seed, const Options &options) : stream(seed, options) {}
 };
 
 template <typename Mmu, typename Check, typename Between>
@@ -95,11 +113,11 @@ Result simulate(const Options &options, std::vector<Core<Mmu>> &cores, Cache &la
             core.mmu->done().clear();
             if (core.begun < options.accesses && core.in_flight < options.window) {
                 if (between(number, core.begun, core.in_flight)) {
-                    const auto [address, access] = core.stream.next();
+                    const auto [pc, address, access] = core.stream.next();
                     if (csv)
                         std::fprintf(csv, " %c %llx,8\n", access == AMBULATOR_STORE ? 'S' : 'L',
                                      static_cast<unsigned long long>(address));
-                    core.mmu->start(core.begun, address, access, now);
+                    core.mmu->start(core.begun, address, access, now, pc);
                     core.begun++, core.in_flight++;
                 }
             }
@@ -130,7 +148,7 @@ int run(const Options &options) {
     if (options.own) {
         std::vector<Core<OwnWalker>> cores;
         for (std::uint32_t number = 0; number < options.cores; ++number) {
-            cores.emplace_back(options.seed + number, options.pages);
+            cores.emplace_back(options.seed + number, options);
             Core<OwnWalker> &core = cores.back();
             core.caches = std::make_unique<Private>(last);
             core.mmu = std::make_unique<OwnWalker>(*core.caches);
@@ -164,7 +182,7 @@ int run(const Options &options) {
                 machine->map(number, BASE, options.pages * 4096);
             if (options.touch && (number == 0 || !options.threads))
                 machine->touch(number, BASE, options.pages * 4096);
-            cores.emplace_back(options.seed + number, options.pages);
+            cores.emplace_back(options.seed + number, options);
             Core<ambulator::Engine> &core = cores.back();
             core.caches = std::make_unique<Private>(last);
             core.mmu = std::make_unique<ambulator::Engine>(*machine, number, *core.caches);
@@ -233,11 +251,15 @@ int main(int count, char **arguments) {
         return usage();
     for (int at = 2; at < count; ++at) {
         const std::string name = arguments[at];
-        if (name == "--own" || name == "--threads" || name == "--unmap" || name == "--touch") {
-            (name == "--own"       ? options.own
-             : name == "--threads" ? options.threads
-             : name == "--unmap"   ? options.unmap
-                                   : options.touch) = true;
+        bool *const flag = name == "--own"       ? &options.own
+                           : name == "--threads" ? &options.threads
+                           : name == "--unmap"   ? &options.unmap
+                           : name == "--touch"   ? &options.touch
+                           : name == "--strides" ? &options.strides
+                           : name == "--no-pc"   ? &options.no_pc
+                                                 : nullptr;
+        if (flag != nullptr) {
+            *flag = true;
             continue;
         }
         if (at + 1 >= count)

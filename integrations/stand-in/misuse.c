@@ -127,6 +127,10 @@ int main(void) {
     if (t.physical >= info.memory_bytes || t.walk == 0 || t.faults != 1 || t.step_count == 0)
         failures++;
     walk = t.walk;
+    expect("no result for an instruction", ambulator_translate_at(m, 0, 0x400000, 1 << 20, AMBULATOR_LOAD, 7, NULL),
+           AMBULATOR_ARGUMENT, m, "null");
+    expect("any instruction", ambulator_translate_at(m, 0, UINT64_MAX, 1 << 20, AMBULATOR_LOAD, 7, &t), AMBULATOR_OK, m,
+           NULL);
     expect("a store to what may be read", ambulator_translate(m, 0, 1 << 20, AMBULATOR_STORE, 8, &t),
            AMBULATOR_SEGFAULT, m, "not allowed");
     expect("no walk", ambulator_complete(m, 0, 0, 100), AMBULATOR_ARGUMENT, m, "no walk 0");

@@ -92,7 +92,7 @@ public:
         }
     }
 
-    void start(std::uint64_t tag, std::uint64_t address, std::uint32_t, std::uint64_t now) {
+    void start(std::uint64_t tag, std::uint64_t address, std::uint32_t, std::uint64_t now, std::uint64_t) {
         const std::uint64_t page = address >> 12;
         ambulator::Finished result{tag, address, 0, 4096, now, 0, 0};
         auto known = [&](std::uint64_t frame, std::uint64_t latency) {

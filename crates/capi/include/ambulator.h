@@ -194,6 +194,10 @@ int32_t ambulator_info(ambulator_machine *machine, ambulator_machine_info *info)
  * result with the oracle. Calls of a core need not come in the order of their cycles. */
 int32_t ambulator_translate(ambulator_machine *machine, uint32_t core, uint64_t address, uint32_t access, uint64_t now,
                             ambulator_translation *translation);
+/* The same for an access by the instruction at virtual address `pc` (0: not known): TLB prefetchers with strides
+ * and SpOT predict by it. */
+int32_t ambulator_translate_at(ambulator_machine *machine, uint32_t core, uint64_t pc, uint64_t address,
+                               uint32_t access, uint64_t now, ambulator_translation *translation);
 /* A walk of a core has ended at `cycle`, which may lie in the future: translations from then on use what it has
  * filled. Every walk must be completed once, also one that the host has squashed. Walks may end in any order;
  * what one fills that overtakes an older walk of its core becomes usable when the older one has ended too. A core

@@ -96,11 +96,12 @@ public:
         return info;
     }
 
+    // `pc`: the instruction that makes the access; 0 if it is not known.
     ambulator_translation translate(std::uint32_t core, std::uint64_t address, std::uint32_t access,
-                                    std::uint64_t now) {
+                                    std::uint64_t now, std::uint64_t pc = 0) {
         ambulator_translation translation{};
         translation.struct_size = sizeof translation;
-        check(ambulator_translate(get(), core, address, access, now, &translation));
+        check(ambulator_translate_at(get(), core, pc, address, access, now, &translation));
         return translation;
     }
 

@@ -200,9 +200,11 @@ public:
     Engine(Machine &machine, std::uint32_t core, Memory &memory)
         : machine_(machine), core_(core), memory_(memory), walkers_(machine.info().walkers) {}
 
-    // Translates an access that begins at `now`; done() returns it with its tag later.
-    void start(std::uint64_t tag, std::uint64_t address, std::uint32_t access, std::uint64_t now) {
-        const ambulator_translation found = machine_.translate(core_, address, access, now);
+    // Translates an access that begins at `now`, by the instruction at `pc` (0: not known); done() returns it with
+    // its tag later.
+    void start(std::uint64_t tag, std::uint64_t address, std::uint32_t access, std::uint64_t now,
+               std::uint64_t pc = 0) {
+        const ambulator_translation found = machine_.translate(core_, address, access, now, pc);
         const std::uint32_t number = slot();
         Walk &walk = walks_[number];
         walk = Walk{};

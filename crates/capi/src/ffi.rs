@@ -257,7 +257,16 @@ calls! {
     ambulator_translate(session, core: u32, address: u64, access: u32, now: u64, translation: *mut Translation) {
         let size = size_of_struct(translation, "ambulator_translation")?;
         abi::check_size("ambulator_translation", size, size_of::<Translation>())?;
-        put(translation, "translation", session.translate(core, address, access, now)?)
+        put(translation, "translation", session.translate(core, 0, address, access, now)?)
+    }
+
+    /// Translates an access by an instruction.
+    ambulator_translate_at(
+        session, core: u32, pc: u64, address: u64, access: u32, now: u64, translation: *mut Translation
+    ) {
+        let size = size_of_struct(translation, "ambulator_translation")?;
+        abi::check_size("ambulator_translation", size, size_of::<Translation>())?;
+        put(translation, "translation", session.translate(core, pc, address, access, now)?)
     }
 
     /// A walk has ended.

@@ -88,12 +88,13 @@ impl Session {
         Err(Failure::argument(format!("{va:#x} has more than the {bits} bits of a virtual address (`mmu.va_bits`)")))
     }
 
-    pub fn translate(&mut self, core: u32, va: u64, access: u32, now: u64) -> Result<Translation, Failure> {
+    /// An access by the instruction at `pc`, which nothing but predictors look at: any value will do.
+    pub fn translate(&mut self, core: u32, pc: u64, va: u64, access: u32, now: u64) -> Result<Translation, Failure> {
         let (va, access) = (self.check_va(va)?, abi::access(access)?);
         if now >> 60 != 0 {
             return Err(Failure::argument(format!("cycle {now} is too late: cycles end at 2^60")));
         }
-        let found = self.machine.translate(core as usize, va, access, now)?;
+        let found = self.machine.translate_at(core as usize, VirtAddr(pc), va, access, now)?;
         self.steps.clear();
         self.steps.extend(self.machine.steps().iter().map(Step::new));
         Ok(Translation::new(&found, &self.steps))

@@ -1,7 +1,7 @@
 //! The JSON document that a comparison writes: the interface for scripts.
 
 use crate::figure::figures;
-use ambulator_base::Unit;
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, Unit};
 use ambulator_simulator::spec::{CounterInfo, Preset, PresetKind, Spec, SpecRequest, load, presets};
 use ambulator_simulator::{Comparison, CounterMeaning, Job, MEASURES, Outcome, RunResult, Silent, compare};
 use ambulator_workloads::{ProgramRequest, open};
@@ -111,8 +111,26 @@ fn sample() -> Option<&'static Outcome> {
     SAMPLE.get_or_init(|| brief_runs(1).ok()).as_ref()
 }
 
+/// A program that may say where its pages were, so that machines place pages as it says. It says nothing.
+struct Placing(Box<dyn RecordSource>);
+
+impl RecordSource for Placing {
+    fn identity(&self) -> ProgramIdentity {
+        self.0.identity()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        self.0.fill(batch)
+    }
+
+    fn may_place(&self) -> bool {
+        true
+    }
+}
+
 /// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and
-/// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
+/// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can. Then what
+/// no preset of a design has: several memory nodes, and places from the program.
 fn brief_runs(cores: usize) -> Result<Outcome, String> {
     let cores_of_it = format!("machine.cores={cores}");
     let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", "run.interval=500", &cores_of_it]
@@ -133,6 +151,14 @@ fn brief_runs(cores: usize) -> Result<Outcome, String> {
             add(preset.name, loaded.spec);
         }
     }
+    let nodes = [1, 2, 3].map(|node| format!("nodes.node{node}.bytes=8GiB")).to_vec();
+    let placed = vec!["design.placement=trace".to_owned()];
+    let nested = "virtualization.mode=nested".to_owned();
+    for options in [nodes.clone(), [nodes, vec![nested]].concat(), placed] {
+        let request = SpecRequest { options: [&brief[..], &options].concat(), ..SpecRequest::default() };
+        let spec = load(&request).map_err(|error| error.to_string())?.spec;
+        add(&options.join(" "), spec);
+    }
     // Switches that figures turn on may count something, too.
     for variant in figures().iter().flat_map(|figure| &figure.variants) {
         let switches: Vec<String> = variant.set.iter().filter(|option| option.ends_with("=true")).cloned().collect();
@@ -143,7 +169,8 @@ fn brief_runs(cores: usize) -> Result<Outcome, String> {
         }
     }
     let request = ProgramRequest { name: "gups".into(), footprint: Some(1 << 20), ..ProgramRequest::default() };
-    let programs = (0..cores).map(|_| open(&request)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let program = |_| open(&request).map(|program| Box::new(Placing(program)) as Box<dyn RecordSource>);
+    let programs = (0..cores).map(program).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     compare(Comparison { jobs, programs, threads: 0, stop: Arc::default(), progress: Arc::new(Silent) })
         .map_err(|error| error.to_string())
 }
@@ -168,7 +195,15 @@ mod tests {
         for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
             assert!(runs.iter().any(|run| run.design == preset.name), "{} has not run", preset.name);
         }
-        for group in ["kernel.placement.utopia", "kernel.placement.utopia.segment_1", "hypervisor", "mmu.nested"] {
+        let groups = ["kernel.placement.utopia", "kernel.placement.utopia.segment_1", "hypervisor", "mmu.nested"];
+        let counters = [
+            "kernel.placement.trace.exact",
+            "kernel.numa.pages_promoted",
+            "kernel.node3.bytes_in",
+            "hypervisor.numa.scans",
+            "hypervisor.host_areas.areas_backed",
+        ];
+        for group in groups.into_iter().chain(counters) {
             assert!(explain(group, &known).is_ok(), "{group}");
         }
     }

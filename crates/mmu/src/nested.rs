@@ -225,7 +225,7 @@ impl HypervisorStage {
 }
 
 /// A guest walker's path to memory: the hypervisor's table translates each guest-physical address before it
-/// is read.
+/// is read, unless the walker knows where it is.
 struct NestedPort<'a> {
     stage: &'a mut HypervisorStage,
     port: &'a mut dyn MemoryPort,
@@ -277,6 +277,33 @@ impl MemoryPort for NestedPort<'_> {
         match found {
             Some(translation) => self.port.fetch(translation.physical(VirtAddr(at.0)), ready),
             None => ready,
+        }
+    }
+
+    fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
+        if self.fault.is_some() {
+            return Loaded { value: 0, ready: now, served: Served::L1 };
+        }
+        self.port.load_guest(guest, at, now)
+    }
+
+    fn load_line_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> LoadedLine {
+        if self.fault.is_some() {
+            return LoadedLine { words: [0; 8], ready: now, served: Served::L1 };
+        }
+        self.port.load_line_guest(guest, at, now)
+    }
+
+    fn load_line_host(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
+        if self.fault.is_some() {
+            return LoadedLine { words: [0; 8], ready: now, served: Served::L1 };
+        }
+        self.port.load_line_host(at, now)
+    }
+
+    fn update_guest(&mut self, guest: PhysAddr, at: PhysAddr, bits: u64, now: Cycle) {
+        if self.fault.is_none() {
+            self.port.update_guest(guest, at, bits, now);
         }
     }
 

@@ -243,6 +243,11 @@ impl Mmu {
         }
     }
 
+    /// Loads the address of the hypervisor's table of host areas into the guest's walker.
+    pub fn load_host_areas(&mut self, table: PhysAddr) {
+        self.walker.load_host_areas(table);
+    }
+
     /// Loads the hypervisor's registers for the virtual machine that runs on this core (nested paging).
     pub fn load_hypervisor_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         if let Some(hypervisor) = &mut self.hypervisor {

@@ -62,13 +62,19 @@ pub trait MemoryPort {
     }
 
     /// Loads a word of a guest's memory: the value is that of guest-physical `guest`, the time that of
-    /// host-physical `at`. The default, for ports that do not separate guests, reads the bytes at `at`.
+    /// host-physical `at`, which no second stage translates: the caller knows where `guest` is. The default, for ports that do not separate guests, reads the bytes at `at`.
     fn load_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
         self.load(at, now)
     }
 
     /// Loads a line of a guest's memory, as [`MemoryPort::load_guest`] loads a word.
     fn load_line_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> LoadedLine {
+        self.load_line(at, now)
+    }
+
+    /// Loads a line of the machine's own memory, also for a guest's walker: no second stage translates `at`.
+    /// Hardware does so only for what the hypervisor has put there.
+    fn load_line_host(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
         self.load_line(at, now)
     }
 

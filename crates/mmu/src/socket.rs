@@ -114,6 +114,11 @@ pub trait Walker: State + Send {
     /// Context switch, or the OS half changed its registers: from now on `walk` serves this address space.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
+    /// The register of a virtual machine that only the hypervisor writes: the host-physical address of its
+    /// table of host areas, where a guest's walker finds what it may load past the second stage. Loaded before
+    /// the registers of a process that depend on it.
+    fn load_host_areas(&mut self, _table: PhysAddr) {}
+
     /// Finds `va`'s entry, reading memory only through `port`, from `now` on. Sets the accessed bit, and the
     /// dirty bit for a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;

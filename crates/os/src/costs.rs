@@ -27,6 +27,9 @@ pub struct CostTable {
     /// Entry, exit and VMA work of a system call.
     #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub syscall: u64,
+    /// A hypercall: exit of the virtual machine and entry, without the hypervisor's work.
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: a VM exit and entry is about 0.7 us"))]
+    pub hypercall: u64,
     /// Changing or removing one table entry as part of a larger action (unmap, protect, fork, promotion).
     #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub table_entry: u64,
@@ -81,6 +84,7 @@ impl Default for CostTable {
             zero_2m: 262_144,
             copy_4k: 1_024,
             syscall: 500,
+            hypercall: 1_500,
             table_entry: 20,
             lock_hold: 100,
             shootdown: 2_000,

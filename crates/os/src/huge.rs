@@ -227,6 +227,7 @@ impl Kernel {
             if !state.present()
                 || state.copy_on_write()
                 || page.size > PageSize::SIZE_4K
+                || self.pinned.holds(process, page)
                 || self.owners.is_shared(state.frame(), page.size)
             {
                 return Ok(());

@@ -4,6 +4,7 @@ use crate::counters::OsCycles;
 use crate::identifiers::Identifiers;
 use crate::migrate::Migrations;
 use crate::numa::Numa;
+use crate::pinned::PinnedPages;
 use crate::process::{Process, ProcessTable};
 use crate::promotion::PromotionSchedule;
 use crate::sharing::FrameOwners;
@@ -43,6 +44,7 @@ pub struct Kernel {
     pub(crate) shootdowns: Shootdowns,
     pub(crate) migrations: Migrations,
     pub(crate) zeroed: ZeroedFrames,
+    pub(crate) pinned: PinnedPages,
     /// On a machine with several memory nodes.
     pub(crate) numa: Option<Box<Numa>>,
     /// Huge pages handed out.
@@ -73,6 +75,7 @@ impl Kernel {
             shootdowns: Shootdowns::new(spec.flush_ceiling),
             migrations: Migrations::default(),
             zeroed: ZeroedFrames::default(),
+            pinned: PinnedPages::default(),
             numa: None,
             initially_taken: frames.total_frames() - frames.free_frames(),
             exited: Footprint::default(),

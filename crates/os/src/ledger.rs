@@ -1,5 +1,7 @@
-//! The ledger of operating-system actions: their cycles by cause, and the locks that they hold.
+//! The ledger of operating-system actions: their cycles by cause, the locks that they hold, and their calls to
+//! the hypervisor.
 
+use crate::Hypercall;
 use ambulator_base::State;
 
 /// The cause of cycles in the operating system.
@@ -58,6 +60,9 @@ pub struct Ledger {
     since_taken: u64,
     /// Locks held since the last [`Ledger::take_locks`], without immediate repetitions.
     locks: Vec<TableLock>,
+    /// Calls to the hypervisor since the last [`Ledger::take_hypercalls`]: none between two actions.
+    #[state(skip)]
+    hypercalls: Vec<Hypercall>,
 }
 
 impl Ledger {
@@ -91,6 +96,22 @@ impl Ledger {
     /// Moves the locks held since the last call to `into`.
     pub fn take_locks(&mut self, into: &mut Vec<TableLock>) {
         into.append(&mut self.locks);
+    }
+
+    /// Calls the hypervisor: the machine serves the call at the end of the current action.
+    pub fn call_hypervisor(&mut self, call: Hypercall) {
+        self.hypercalls.push(call);
+    }
+
+    /// Whether calls to the hypervisor wait to be served.
+    #[inline]
+    pub fn has_hypercalls(&self) -> bool {
+        !self.hypercalls.is_empty()
+    }
+
+    /// The calls to the hypervisor since the last time, in order.
+    pub fn take_hypercalls(&mut self) -> Vec<Hypercall> {
+        std::mem::take(&mut self.hypercalls)
     }
 
     /// Sets all totals to zero (at the end of warm-up).

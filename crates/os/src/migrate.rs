@@ -81,6 +81,7 @@ impl Kernel {
         state.present()
             && state.size() == page.size
             && self.placement.owns(state.frame())
+            && !self.pinned.holds(process, page)
             && !self.owners.is_shared(state.frame(), page.size)
     }
 

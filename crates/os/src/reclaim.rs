@@ -91,8 +91,8 @@ impl Kernel {
         let page = self.mapped_page(process, va);
         let state = self.page_state(process, page.start);
         let entry = self.entry(process, page.start)?;
-        if self.owners.is_shared(entry.frame, page.size) {
-            return Ok(0); // freed only when all owners release it
+        if self.owners.is_shared(entry.frame, page.size) || self.pinned.holds(process, page) {
+            return Ok(0); // freed only when all owners release it, or when it is unpinned
         }
         if entry.flags.accessed {
             self.set_page_flags(process, page, PteFlags { accessed: false, ..entry.flags })?;

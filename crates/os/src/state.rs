@@ -33,6 +33,7 @@ impl State for Kernel {
             shootdowns,
             migrations,
             zeroed,
+            pinned,
             huge_pages,
             initially_taken,
             exited,
@@ -52,6 +53,7 @@ impl State for Kernel {
         shootdowns.state(archive);
         migrations.state(archive);
         zeroed.state(archive);
+        pinned.state(archive);
         huge_pages.state(archive);
         initially_taken.state(archive);
         exited.state(archive);

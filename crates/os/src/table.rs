@@ -150,6 +150,11 @@ pub trait PageTable: State + Send {
         0
     }
 
+    /// The hypervisor's answer to [`crate::Hypercall::Back`] for the run of guest frames that begins at
+    /// `first`: the slot of its area in the table of host areas ([`crate::HostAreas`]), or `None` if the run
+    /// stays as it was.
+    fn area_answered(&mut self, _first: Pfn, _slot: Option<u32>) {}
+
     /// The memory of the table.
     fn footprint(&self) -> Footprint;
 

@@ -4,7 +4,7 @@ use crate::{
     Companion, CompanionFactory, Entry, Footprint, IntermediateMap, IntermediateMapFactory, MapError, Mapping,
     PageTable, PteFlags, TableContext, TableFactory, TableLock,
 };
-use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, State, VirtAddr};
+use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
 /// Creates the translations of new processes.
@@ -241,6 +241,11 @@ impl Translations {
     /// The lock of the part of the page table that holds this page's entry.
     pub fn lock_of(&self, page: Page) -> TableLock {
         self.table.lock_of(page)
+    }
+
+    /// The hypervisor's answer to the page table's request for contiguous memory.
+    pub(crate) fn area_answered(&mut self, first: Pfn, slot: Option<u32>) {
+        self.table.area_answered(first, slot);
     }
 
     /// The contents of the page table's registers.

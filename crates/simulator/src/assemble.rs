@@ -20,7 +20,7 @@ use ambulator_base::{Batch, ProcessId, VirtAddr, VmEvent};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, MachineNodes, NodeInfo, PageSizePolicy};
+use ambulator_os::{HostAreas, Kernel, KernelSpec, MachineNodes, NodeInfo, PageSizePolicy};
 use ambulator_sockets::{DesignParts, TRACE_PLACEMENT};
 use std::sync::Arc;
 
@@ -110,7 +110,8 @@ impl Machine {
                 kind: ambulator_base::MapKind::Anonymous,
             };
             hypervisor_kernel.event(machine, &map).map_err(|e| bad(e.to_string()))?;
-            hypervisor = Some(Hypervisor { kernel: hypervisor_kernel, machine });
+            let areas = HostAreas::new(hypervisor_parts.host_areas);
+            hypervisor = Some(Hypervisor { kernel: hypervisor_kernel, machine, areas });
             new_hypervisor_walker = Some(hypervisor_parts.new_walker);
         }
 

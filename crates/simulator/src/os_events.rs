@@ -13,13 +13,15 @@ use ambulator_base::{
 };
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
-use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
+use ambulator_os::{HostAreas, Hypercall, Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
 use ambulator_timeline::Value;
 
 /// The hypervisor of nested paging: a kernel whose only process is the virtual machine.
 pub(crate) struct Hypervisor {
     pub kernel: Kernel,
     pub machine: ProcessId,
+    /// Memory of the guest's tables in contiguous pinned frames.
+    pub areas: HostAreas,
 }
 
 /// The operating system's settings that the run loop applies.
@@ -85,7 +87,10 @@ impl OperatingSystem {
     /// Checks that the books of the kernel and of the hypervisor balance.
     pub fn check(&self) -> Result<(), String> {
         self.kernel.check()?;
-        self.hypervisor.as_ref().map_or(Ok(()), |hypervisor| hypervisor.kernel.check())
+        self.hypervisor.as_ref().map_or(Ok(()), |hypervisor| {
+            hypervisor.kernel.check()?;
+            hypervisor.areas.check(&hypervisor.kernel, hypervisor.machine)
+        })
     }
 
     /// The kernel, for tests that harm it.
@@ -155,6 +160,7 @@ impl OperatingSystem {
         self.kernel.reset_counters();
         if let Some(hypervisor) = &mut self.hypervisor {
             hypervisor.kernel.reset_counters();
+            hypervisor.areas.reset_counters();
         }
     }
 
@@ -163,6 +169,7 @@ impl OperatingSystem {
         self.kernel.report("kernel", sink);
         if let Some(hypervisor) = &self.hypervisor {
             hypervisor.kernel.report("hypervisor", sink);
+            hypervisor.areas.report("hypervisor.host_areas", sink);
         }
     }
 
@@ -171,6 +178,7 @@ impl OperatingSystem {
         self.kernel.report_counters("kernel", sink);
         if let Some(hypervisor) = &self.hypervisor {
             hypervisor.kernel.report_counters("hypervisor", sink);
+            hypervisor.areas.report("hypervisor.host_areas", sink);
         }
     }
 
@@ -204,6 +212,7 @@ impl OperatingSystem {
         core.counters.page_faults += 1;
         self.kernel.fault(core.process, va, access).map_err(|e| stop_of(&e))?;
         self.take_released(hw, phase, number)?;
+        self.serve_hypercalls(hw, phase, number)?;
         self.settle(hw, phase, number);
         Ok(())
     }
@@ -222,6 +231,7 @@ impl OperatingSystem {
         hw.acts(|| Action::new("daemons"));
         self.kernel.run_on(number, hw.kernel_time(number));
         self.kernel.tick(hw.cores[number].process, hw.kernel_time(number)).map_err(|e| stop_of(&e))?;
+        self.serve_hypercalls(hw, phase, number)?;
         self.settle(hw, phase, number);
         Ok(())
     }
@@ -239,6 +249,7 @@ impl OperatingSystem {
         self.kernel.run_on(number, hw.kernel_time(number));
         let result = act(&mut self.kernel);
         let released = self.take_released(hw, Phase::Measure, number);
+        let released = released.and_then(|()| self.serve_hypercalls(hw, Phase::Measure, number));
         self.settle(hw, Phase::Measure, number);
         released.map_err(|why| match why {
             Stop::Outcome(why) | Stop::Failed(why) => OsError::Table(format!("the hypervisor failed: {why}")),
@@ -275,6 +286,33 @@ impl OperatingSystem {
         Ok(())
     }
 
+    /// The hypervisor serves the calls of the kernel's last action, and the tables that called get its answers.
+    fn serve_hypercalls(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
+        let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
+        if !self.kernel.ledger.has_hypercalls() {
+            return Ok(());
+        }
+        let Hypervisor { kernel, machine, areas } = hypervisor;
+        kernel.run_on(number, hw.kernel_time(number));
+        for call in self.kernel.ledger.take_hypercalls() {
+            match call {
+                Hypercall::Back { process, first, frames } => {
+                    let slot = areas.back(kernel, *machine, first, frames).map_err(|e| stop_of(&e))?;
+                    let answered = self.kernel.answer_hypercall(process, first, slot);
+                    if !answered && slot.is_some() {
+                        areas.release(kernel, *machine, first);
+                    }
+                }
+                Hypercall::Release { first } => areas.release(kernel, *machine, first),
+            }
+        }
+        areas
+            .check(kernel, *machine)
+            .map_err(|why| Stop::Failed(format!("the hypervisor violated an invariant: {why}")))?;
+        self.settle_hypervisor(hw, phase, number);
+        Ok(())
+    }
+
     /// Applies the effects of a kernel action for core `number`: cycles, TLB shootdowns, changed registers.
     pub fn settle(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let upkeep = self.kernel.ledger.total(LedgerCause::Table) - self.table_cycles;
@@ -303,6 +341,7 @@ impl OperatingSystem {
         self.kernel.migration_hint(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
         // The program does not wait for the kernel's work either.
         self.kernel.ledger.take();
+        self.serve_hypercalls(hw, phase, number)?;
         self.settle(hw, phase, number);
         Ok(())
     }
@@ -396,6 +435,9 @@ impl OperatingSystem {
         // A process that has just exited has no table; the program switches to another process next.
         if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
+            if let Some(table) = self.hypervisor.as_ref().and_then(|hypervisor| hypervisor.areas.table()) {
+                core.mmu.load_host_areas(table);
+            }
             let registers = TableRegisters(self.kernel.registers(core.process));
             let companion = TableRegisters(self.kernel.companion_registers(core.process));
             let front_side = TableRegisters(self.kernel.intermediate_registers(core.process));
@@ -473,6 +515,7 @@ impl OperatingSystem {
                 }
             }
         }
+        self.serve_hypercalls(hw, phase, number)?;
         self.settle(hw, phase, number);
         Ok(())
     }
@@ -547,9 +590,10 @@ impl State for OperatingSystem {
             held: _,
         } = self;
         kernel.state(archive);
-        if let Some(Hypervisor { kernel, machine }) = hypervisor {
+        if let Some(Hypervisor { kernel, machine, areas }) = hypervisor {
             kernel.state(archive);
             machine.state(archive);
+            areas.state(archive);
         }
         locks.state(archive);
         profiler.each(archive);

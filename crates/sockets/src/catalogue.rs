@@ -217,6 +217,7 @@ impl Catalogue {
             hypervisor.placement = placement;
         }
         hypervisor.translations.companions.extend(for_hypervisor.companion);
+        hypervisor.host_areas = for_hypervisor.host_areas;
         (guest, hypervisor)
     }
 
@@ -239,15 +240,17 @@ impl Catalogue {
         for design in self.chosen(spec).into_iter().filter(|design| design.name != spec.page_table) {
             let mut parts = build(design, None);
             nodes = nodes.or(parts.nodes.take());
-            let HypervisorParts { placement, nodes, companion } = std::mem::take(&mut parts.hypervisor);
+            let HypervisorParts { placement, nodes, companion, host_areas } = std::mem::take(&mut parts.hypervisor);
             for_hypervisor.placement = for_hypervisor.placement.take().or(placement);
             for_hypervisor.nodes = for_hypervisor.nodes.take().or(nodes);
             for_hypervisor.companion = for_hypervisor.companion.take().or(companion);
+            for_hypervisor.host_areas = for_hypervisor.host_areas.max(host_areas);
             built.push((design.name, parts));
         }
         let table = self.find(&spec.page_table).expect("the spec was validated: its page table is in the catalogue");
         let mut table_parts = build(table, nodes);
         let page_table = table_parts.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
+        for_hypervisor.host_areas = for_hypervisor.host_areas.max(table_parts.hypervisor.host_areas);
         built.push((table.name, table_parts));
 
         let has_registers = |name: &str| built.iter().any(|(own, parts)| *own == name && parts.companion.is_some());
@@ -291,6 +294,7 @@ impl Catalogue {
             new_tlb_prefetcher,
             new_front_side,
             boot: built.into_iter().filter_map(|(_, parts)| parts.boot).collect(),
+            host_areas: 0,
         };
         (parts, for_hypervisor)
     }

@@ -131,6 +131,9 @@ pub struct HypervisorParts {
     pub nodes: Option<NewNodes>,
     /// The OS half of a structure alongside its page table.
     pub companion: Option<Box<dyn CompanionFactory>>,
+    /// Slots of its table of host areas (`ambulator_os::HostAreas`), for guests' page tables that ask for
+    /// contiguous memory; 0 if they do not.
+    pub host_areas: u32,
 }
 
 /// The parts of all designs of a machine: one factory and one placement for the kernel; the others are
@@ -152,4 +155,6 @@ pub struct DesignParts {
     pub new_front_side: Option<NewFrontSide>,
     /// Reservations of memory at boot.
     pub boot: Vec<Boot>,
+    /// Of a hypervisor: slots of its table of host areas.
+    pub host_areas: u32,
 }

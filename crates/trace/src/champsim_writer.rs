@@ -17,7 +17,7 @@ use crate::RecordSink;
 use crate::champsim::{FLAGS, INSTRUCTION_BYTES, INSTRUCTION_POINTER, STACK_POINTER};
 use crate::compressed::{Compression, Finish, packing};
 use crate::writer::cannot_write;
-use ambulator_base::{Record, RecordKind, SourceError, VmEvent};
+use ambulator_base::{Record, RecordKind, SourceError, VirtAddr, VmEvent};
 use std::collections::VecDeque;
 use std::io::Write;
 
@@ -51,6 +51,8 @@ pub struct ChampSimWriter {
     names: [u8; REGISTERS],
     /// Instructions still to be written for explicit fetches, which the format does not have.
     gap: u64,
+    /// The last explicit fetch.
+    fetched: VirtAddr,
     /// VM events and explicit fetches that were omitted.
     pub left_out: u64,
     /// Dependences that were omitted because too many values were live.
@@ -73,6 +75,7 @@ impl ChampSimWriter {
             registers: [Register::default(); REGISTERS],
             names,
             gap: 0,
+            fetched: VirtAddr(0),
             left_out: 0,
             lost_dependences: 0,
         })
@@ -118,6 +121,17 @@ impl ChampSimWriter {
         self.names[place]
     }
 
+    /// Writes the instructions of the gap before the one at `pc`.
+    fn write_gap(&mut self, pc: VirtAddr) -> Result<(), SourceError> {
+        for left in (1..=std::mem::take(&mut self.gap)).rev() {
+            let mut filler = [0; INSTRUCTION_BYTES];
+            let ip = pc.0.saturating_sub(4 * left.min(16)).max(1);
+            filler[..8].copy_from_slice(&ip.to_le_bytes());
+            self.out.write_all(&filler).map_err(cannot_write)?;
+        }
+        Ok(())
+    }
+
     /// Writes the first held record.
     fn write_first(&mut self) -> Result<(), SourceError> {
         let Some(Held { record, last_use }) = self.held.pop_front() else { return Ok(()) };
@@ -126,14 +140,10 @@ impl ChampSimWriter {
         self.gap += u64::from(record.gap);
         if record.kind == RecordKind::Fetch {
             self.left_out += 1;
+            self.fetched = record.pc;
             return Ok(());
         }
-        for left in (1..=std::mem::take(&mut self.gap)).rev() {
-            let mut filler = [0; INSTRUCTION_BYTES];
-            let ip = record.pc.0.saturating_sub(4 * left.min(16)).max(1);
-            filler[..8].copy_from_slice(&ip.to_le_bytes());
-            self.out.write_all(&filler).map_err(cannot_write)?;
-        }
+        self.write_gap(record.pc)?;
         let mut instruction = [0; INSTRUCTION_BYTES];
         instruction[..8].copy_from_slice(&record.pc.0.max(1).to_le_bytes());
         instruction[12] = self.source(number, record.dep1);
@@ -179,6 +189,8 @@ impl RecordSink for ChampSimWriter {
         while !self.held.is_empty() {
             self.write_first()?;
         }
+        // Those behind the last access.
+        self.write_gap(self.fetched)?;
         self.out.finish().map_err(cannot_write)
     }
 }
@@ -186,7 +198,6 @@ impl RecordSink for ChampSimWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_base::VirtAddr;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -214,6 +225,16 @@ mod tests {
 
     fn load(dep1: u16) -> Record {
         Record { pc: VirtAddr(0x1000), va: VirtAddr(0x8000), size: 8, dep1, ..Record::default() }
+    }
+
+    #[test]
+    fn instructions_behind_the_last_access_are_written() {
+        let fetch = |gap| Record { pc: VirtAddr(0x2000), gap, kind: RecordKind::Fetch, ..Record::default() };
+        let ips = |records: &[Record]| -> Vec<u64> {
+            written(records).iter().map(|i| u64::from_le_bytes(i[..8].try_into().unwrap())).collect()
+        };
+        assert_eq!(ips(&[load(0), fetch(3)]), [0x1000, 0x2000 - 12, 0x2000 - 8, 0x2000 - 4]);
+        assert_eq!(ips(&[fetch(1), load(0)]), [0x1000 - 4, 0x1000]);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use crate::TraceOptions;
 use crate::block::{MAX_EVENTS, MAX_RECORDS};
+use crate::event_codec::is_place;
 use crate::format::{BlockHeader, HEADER_PREFIX_BYTES, MAGIC, TraceHeader, VERSION};
 use crate::open::{Opened, foreign};
+use crate::physical::PhysicalPages;
 use crate::reader::TraceReader;
-use ambulator_base::{Batch, RecordSource};
+use ambulator_base::{Batch, RecordSource, VmEvent};
 use std::io::Cursor;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
@@ -122,4 +124,14 @@ pub fn fuzz_perf(bytes: &[u8]) {
     let mut file = b"app 1/1 1.000: mem-loads: 7f00 400000\n".to_vec();
     file.extend_from_slice(bytes);
     fuzz_open(&file);
+}
+
+/// drmemtrace's `v2p.textproto`: what it says is places, none of them empty or outside of memory.
+pub fn fuzz_v2p(bytes: &[u8]) {
+    if let Ok(places) = PhysicalPages::default().add_textproto(bytes) {
+        for place in places {
+            let VmEvent::Place { start, len, at, page } = place else { panic!("{place:?} is no place") };
+            assert!(is_place(start, len, at, page), "{place:?}");
+        }
+    }
 }

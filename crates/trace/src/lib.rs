@@ -45,7 +45,7 @@ pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
 pub use fuzz::{
     fuzz_block, fuzz_champsim, fuzz_drmemtrace, fuzz_gem5, fuzz_header, fuzz_lackey, fuzz_open, fuzz_perf, fuzz_trace,
-    sealed_block,
+    fuzz_v2p, sealed_block,
 };
 pub use fuzz_wire::fuzz_wire;
 pub use implicit_maps::ImplicitMaps;

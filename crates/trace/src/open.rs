@@ -338,7 +338,7 @@ pub(crate) fn foreign(
             "is not a trace of a known format: it begins with the bytes {}; known formats are Ambulator \
              traces (\"AMBTRACE\"), drmemtrace's files and directories, gem5's packet and elastic traces, ChampSim's 64-byte \
              and CloudSuite's 96-byte instructions, lackey's text and that of `perf script`, all but the first also in \
-             gzip, xz, zstd, lz4 or zip",
+             gzip, xz, zstd, lz4, snappy or zip",
             shown.join(" ")
         )));
     };

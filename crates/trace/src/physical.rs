@@ -5,13 +5,16 @@ use ambulator_base::{FRAME_SHIFT, PageRuns, PageSize, PhysAddr, VirtAddr, VmEven
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 /// log2 of the 4 KiB pages in an aligned 2 MiB.
 const HUGE_SHIFT: u32 = 9;
 
 /// Most pages that are remembered: 64 GiB.
 const MOST: usize = 1 << 24;
+
+/// Most bytes of a line of `v2p.textproto`.
+const LONGEST_LINE: u64 = 4096;
 
 /// Bits of a page's number, below those of its process's.
 const PAGE_BITS: u32 = 57 - FRAME_SHIFT;
@@ -85,15 +88,25 @@ impl PhysicalPages {
 
     /// Adds what drmemtrace's `v2p.textproto` says: page sizes, each followed by pairs of a virtual and a
     /// physical address, one `key: value` in a line. A missing virtual address is 0. Returns the places in the
-    /// order of their virtual addresses.
+    /// order of their virtual addresses; of more than 64 GiB, the first.
     ///
     /// # Errors
-    /// A number cannot be read; says in which line.
-    pub(crate) fn add_textproto(&mut self, text: impl BufRead) -> Result<Vec<VmEvent>, String> {
+    /// A number cannot be read, or a line is too long; says in which line.
+    pub(crate) fn add_textproto(&mut self, mut text: impl BufRead) -> Result<Vec<VmEvent>, String> {
         let (mut page, mut va, mut places) = (PageSize::SIZE_4K, 0, BTreeMap::new());
-        for (number, line) in text.lines().enumerate() {
-            let wrong = |what: &dyn std::fmt::Display| format!("line {} cannot be read: {what}", number + 1);
-            let line = line.map_err(|e| wrong(&e))?;
+        // A line may name a page that is many small ones: they bound the work.
+        let mut pages = 0;
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            let wrong = |what: &dyn std::fmt::Display| format!("line {number} cannot be read: {what}");
+            line.clear();
+            if (&mut text).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(|e| wrong(&e))? == 0 {
+                break;
+            }
+            if line.len() as u64 == LONGEST_LINE && !line.ends_with(b"\n") {
+                return Err(wrong(&format!("it has {LONGEST_LINE} bytes or more, where lines are `key: value`")));
+            }
+            let line = str::from_utf8(&line).map_err(|e| wrong(&e))?.trim_end();
             let Some((key, value)) = line.split('#').next().unwrap_or_default().split_once(':') else { continue };
             let value = value.trim().trim_end_matches(['}', ' ']);
             let parsed = match value.strip_prefix("0x") {
@@ -118,7 +131,8 @@ impl PhysicalPages {
                              {PHYSICAL_BITS}"
                         )));
                     }
-                    if places.len() < MOST {
+                    pages += page.frames();
+                    if pages <= MOST as u64 {
                         places.extend(self.place(0, va, value, page).map(|place| (va, place)));
                     }
                     va = 0;

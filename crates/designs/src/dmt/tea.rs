@@ -6,6 +6,20 @@ use std::ops::Range;
 /// log2 of the bytes that a table of each level covers: those whose entries map pages of 4 KiB, 2 MiB, 1 GiB.
 pub(super) const SPANS: [u32; 3] = [21, 30, 39];
 
+/// What the hypervisor has said of a TEA's frames, in a guest that asks it for contiguous memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
+pub(super) enum Backing {
+    /// It was not asked.
+    #[default]
+    NotAsked,
+    /// It has not answered yet.
+    Asked,
+    /// It has no contiguous memory, or no slot.
+    Refused,
+    /// They are contiguous and pinned; the slot in its table (the gTEA ID).
+    Slot(u32),
+}
+
 /// A TEA. Tables have numbers: their first address divided by the bytes that they cover.
 ///
 /// **Invariant.** Each table of the tree whose number is in `tables` is in the frame of the TEA for it.
@@ -24,12 +38,14 @@ pub(super) struct Tea {
     pub in_use: u64,
     /// Pages that entries in it map: not counted for 4 KiB.
     pub pages: u64,
+    pub backing: Backing,
 }
 
 impl Tea {
     /// A TEA over a run of free frames, the first of which is for table number `first`.
     pub fn new(level: usize, tables: Range<u64>, base: Pfn, first: u64, frames: u64) -> Tea {
-        Tea { level, tables, base, first, used: vec![false; frames as usize], in_use: 0, pages: 0 }
+        let used = vec![false; frames as usize];
+        Tea { level, tables, base, first, used, in_use: 0, pages: 0, backing: Backing::NotAsked }
     }
 
     pub fn span(&self) -> u32 {
@@ -83,10 +99,12 @@ impl Tea {
     }
 
     /// The contents of its register: the first address, with the level in bits 1 and 2 and "present" in bit
-    /// 0; the address after the last; the physical address of the entry for the first.
+    /// 0; the address after the last; the physical address of the entry for the first, with 1 + the gTEA ID
+    /// in the lowest 12 bits if the hypervisor has pinned the TEA.
     pub fn register(&self) -> [u64; 3] {
         let (start, end) = (self.tables.start << self.span(), self.tables.end << self.span());
-        [start | (self.level as u64) << 1 | 1, end, self.frame_of(self.tables.start).start().0]
+        let id = if let Backing::Slot(slot) = self.backing { u64::from(slot) + 1 } else { 0 };
+        [start | (self.level as u64) << 1 | 1, end, self.frame_of(self.tables.start).start().0 | id]
     }
 
     /// Bytes of its frames.

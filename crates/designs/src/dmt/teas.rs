@@ -2,10 +2,10 @@
 
 use super::DmtSpec;
 use super::areas::Areas;
-use super::tea::{SPANS, Tea, is_dense, join};
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, Pfn, State, VirtAddr};
+use super::tea::{Backing, SPANS, Tea, is_dense, join};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, Pfn, ProcessId, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{Footprint, LedgerCause, TableContext};
+use ambulator_os::{Footprint, Hypercall, LedgerCause, TableContext};
 use ambulator_structures::frames;
 use ambulator_structures::pte::Pte;
 use ambulator_structures::tree::{Layout, NODE_BITS, NodeMove, NodePlace, NodeRequest, Plain};
@@ -32,6 +32,10 @@ ambulator_base::counters! {
         tables_in_tea: Events,
         /// Those allocated anywhere.
         tables_scattered: Events,
+        /// Times that the guest asked the hypervisor for contiguous pinned memory for a TEA.
+        backing_asked: Events,
+        /// Times that the hypervisor refused it: walks translate the address of the entry then.
+        backing_refused: Events,
     }
 }
 
@@ -46,6 +50,8 @@ ambulator_base::counters! {
         tea_bytes: Bytes gauge,
         /// Bytes of them that are tables of the tree.
         used_bytes: Bytes gauge,
+        /// TEAs of a guest in contiguous pinned memory of the hypervisor's.
+        teas_pinned: Events gauge,
     }
 }
 
@@ -60,6 +66,9 @@ pub(crate) struct Teas {
     bubbles: f64,
     #[state(skip)]
     switch_cycles: u64,
+    /// The process, in a guest that asks the hypervisor for contiguous memory.
+    #[state(skip)]
+    caller: Option<ProcessId>,
     areas: Areas,
     teas: Vec<Tea>,
     /// Tables to move, and runs of frames that are free once they have moved.
@@ -83,13 +92,14 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 }
 
 impl Teas {
-    /// No TEAs yet.
-    pub(crate) fn new(spec: &DmtSpec) -> Teas {
+    /// No TEAs yet. `caller` is the process, if its guest asks the hypervisor for contiguous memory.
+    pub(crate) fn new(spec: &DmtSpec, caller: Option<ProcessId>) -> Teas {
         Teas {
             registers: spec.registers as usize,
             min_vma: spec.min_vma,
             bubbles: spec.bubbles,
             switch_cycles: spec.switch_cycles,
+            caller,
             areas: Areas::default(),
             teas: Vec::new(),
             moves: Vec::new(),
@@ -177,6 +187,7 @@ impl Teas {
         let tea = Tea::new(level, tables.clone(), base, room.start, room.end - room.start);
         for &at in within.iter().rev() {
             let old = self.teas.remove(at);
+            self.give_up(&old, os);
             self.retired.push((old.base, old.frames()));
         }
         self.moves.extend(tables.map(|table| move_to(&tea, table)));
@@ -213,7 +224,13 @@ impl Teas {
                 frames::adopt(at, frames, footprint, os);
             }
         }
+        if below + above > 0 {
+            self.give_up(&self.teas[at], os);
+        }
         let tea = &mut self.teas[at];
+        if below + above > 0 {
+            tea.backing = Backing::NotAsked;
+        }
         let mut used = vec![false; below as usize];
         used.append(&mut tea.used);
         used.resize(used.len() + above as usize, false);
@@ -272,6 +289,7 @@ impl Teas {
             return;
         }
         let old = self.teas.remove(at);
+        self.give_up(&old, os);
         let mut freed = old.room().start;
         let mut free = |from: u64, to: u64, os: &mut TableContext<'_>| {
             if from < to {
@@ -292,6 +310,23 @@ impl Teas {
         free(freed, old.room().end, os);
         self.counters.shrunk += 1;
         self.generation += 1;
+    }
+
+    /// Asks the hypervisor for contiguous pinned memory for the TEAs that have become of use to hardware.
+    fn ask(&mut self, os: &mut TableContext<'_>) {
+        let Some(process) = self.caller else { return };
+        for tea in self.teas.iter_mut().filter(|tea| tea.backing == Backing::NotAsked && tea.serves()) {
+            tea.backing = Backing::Asked;
+            os.ledger.call_hypervisor(Hypercall::Back { process, first: tea.base, frames: tea.frames() });
+            self.counters.backing_asked += 1;
+        }
+    }
+
+    /// The frames of a TEA go, or become others.
+    fn give_up(&self, tea: &Tea, os: &mut TableContext<'_>) {
+        if matches!(tea.backing, Backing::Asked | Backing::Slot(_)) {
+            os.ledger.call_hypervisor(Hypercall::Release { first: tea.base });
+        }
     }
 
     /// The TEA of a level that covers a table.
@@ -368,6 +403,9 @@ impl Layout for Teas {
             let changed = served != tea.serves();
             self.generation += u64::from(changed);
             self.counters.tables_in_tea += 1;
+            if changed {
+                self.ask(os);
+            }
             return Some(NodePlace { frame, bits: NODE_BITS });
         }
         let place = Plain.allocate(request, footprint, os)?;
@@ -387,6 +425,7 @@ impl Layout for Teas {
         self.generation += u64::from(served != tea.serves());
         if self.areas.within(table << span, (table + 1) << span).next().is_none() {
             self.fit(at, footprint, os);
+            self.ask(os);
         }
     }
 
@@ -400,6 +439,7 @@ impl Layout for Teas {
         for level in 0..SPANS.len() {
             self.cover(level, &area, footprint, os);
         }
+        self.ask(os);
     }
 
     fn vma_removed(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
@@ -411,6 +451,7 @@ impl Layout for Teas {
         for at in (0..self.teas.len()).rev().filter(|at| affected(&self.teas[*at])).collect::<Vec<_>>() {
             self.fit(at, footprint, os);
         }
+        self.ask(os);
     }
 
     fn take_moves(&mut self) -> Vec<NodeMove> {
@@ -442,10 +483,20 @@ impl Layout for Teas {
             self.generation += 1;
             os.ledger.charge(LedgerCause::Shootdown, os.costs.shootdown);
         }
+        self.ask(os);
     }
 
-    fn large_page_mapped(&mut self, page: Page) {
+    fn large_page_mapped(&mut self, page: Page, os: &mut TableContext<'_>) {
         self.count_page(page, 1);
+        self.ask(os);
+    }
+
+    fn area_answered(&mut self, first: Pfn, slot: Option<u32>) {
+        let asked = |tea: &&mut Tea| tea.base == first && tea.backing == Backing::Asked;
+        let Some(tea) = self.teas.iter_mut().find(asked) else { return };
+        tea.backing = slot.map_or(Backing::Refused, Backing::Slot);
+        self.counters.backing_refused += u64::from(slot.is_none());
+        self.generation += 1;
     }
 
     fn large_page_unmapped(&mut self, page: Page) {
@@ -453,7 +504,8 @@ impl Layout for Teas {
     }
 
     fn destroy(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
-        for tea in self.teas.drain(..) {
+        for tea in std::mem::take(&mut self.teas) {
+            self.give_up(&tea, os);
             frames::release(tea.base, tea.frames(), footprint, os);
         }
         self.areas = Areas::default();
@@ -481,6 +533,7 @@ impl Layout for Teas {
             registers: self.in_registers().len() as u64,
             tea_bytes: self.teas.iter().map(Tea::bytes).sum(),
             used_bytes: self.teas.iter().map(|tea| tea.in_use * FRAME_BYTES).sum(),
+            teas_pinned: self.teas.iter().filter(|tea| matches!(tea.backing, Backing::Slot(_))).count() as u64,
         };
         now.report(prefix, sink);
     }

@@ -31,7 +31,7 @@ fn rig(spec: &DmtSpec) -> Rig {
 }
 
 fn rig_in(spec: &DmtSpec, mut bed: TestBed) -> Rig {
-    let tree = Box::new(Tree::new(Teas::new(spec), 48, &mut bed.os()).unwrap());
+    let tree = Box::new(Tree::new(Teas::new(spec, None), 48, &mut bed.os()).unwrap());
     Rig { bed, tree, walker: DmtWalker::new(spec, &PwcSpec::default()), now: 0 }
 }
 
@@ -424,8 +424,9 @@ fn in_a_virtual_machine_a_walk_is_three_loads() {
     // Guest-physical and host-physical addresses are equal, so that one memory has the bytes of both.
     let mut bed = TestBed::new(512 * MIB).unwrap();
     let spec = small();
-    let new =
-        |bed: &mut TestBed| -> Box<dyn PageTable> { Box::new(Tree::new(Teas::new(&spec), 48, &mut bed.os()).unwrap()) };
+    let new = |bed: &mut TestBed| -> Box<dyn PageTable> {
+        Box::new(Tree::new(Teas::new(&spec, None), 48, &mut bed.os()).unwrap())
+    };
     let (mut guest, mut host) = (new(&mut bed), new(&mut bed));
     host.vma_added(VirtAddr(0), 512 * MIB, &mut bed.os());
     guest.vma_added(VirtAddr(START), 64 * MIB, &mut bed.os());

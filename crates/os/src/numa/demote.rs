@@ -119,6 +119,7 @@ impl Kernel {
     pub(super) fn may_change_node(&self, process: ProcessId, page: Page) -> bool {
         let state = self.page_state(process, page.start);
         !state.copy_on_write()
+            && !self.pinned.holds(process, page)
             && !state.lazily_free()
             && !self.owners.is_shared(state.frame(), page.size)
             && !self.placement.owns(state.frame())

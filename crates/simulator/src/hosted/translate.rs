@@ -18,13 +18,29 @@ impl HostedMachine {
     }
 
     /// Translates an access of a core at `now`, on the bytes as they are, and serves its faults. The steps
-    /// are in [`HostedMachine::steps`] afterwards.
+    /// are in [`HostedMachine::steps`] afterwards. The instruction is not known.
     ///
     /// # Errors
     /// See [`HostedError`].
     pub fn translate(
         &mut self,
         core: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: u64,
+    ) -> Result<HostedTranslation, HostedError> {
+        self.translate_at(core, VirtAddr(0), va, access, now)
+    }
+
+    /// As [`HostedMachine::translate`], for an access by the instruction at `pc` (0: not known), by which some TLB
+    /// prefetchers and speculators predict.
+    ///
+    /// # Errors
+    /// See [`HostedError`].
+    pub fn translate_at(
+        &mut self,
+        core: usize,
+        pc: VirtAddr,
         va: VirtAddr,
         access: AccessKind,
         now: u64,
@@ -49,6 +65,7 @@ impl HostedMachine {
             recording.bus_busy = *busy;
             recording.begin(began, horizon);
         }
+        self.machine.hw.cores[core].mmu.set_instruction(pc);
         let before = tallies(&self.machine.hw.cores[core]);
         let (at, known, faults, os_cycles) = self.locate(core, va, access, began)?;
         let after = tallies(&self.machine.hw.cores[core]);

@@ -6,7 +6,7 @@ use ambulator_os::KernelCounters;
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs, fuzz_machine, spec};
 use ambulator_trace::{
     TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_drmemtrace, fuzz_gem5, fuzz_header,
-    fuzz_lackey, fuzz_open, fuzz_perf, fuzz_trace,
+    fuzz_lackey, fuzz_open, fuzz_perf, fuzz_trace, fuzz_v2p,
 };
 
 const DATA: u64 = 0x10_0000_0000;
@@ -105,6 +105,18 @@ fn parsers_survive_random_bytes_and_mutated_files() {
             let bytes: Vec<u8> = (0..random.below(300)).map(|_| random.next_u64() as u8).collect();
             target(&bytes);
         }
+    }
+}
+
+#[test]
+fn the_places_of_pages_survive_mutated_text() {
+    let mut random = Random::for_purpose(6, "fuzz smoke");
+    let text = b"# from a run\npage_size: 4096\naddress_mapping { virtual_address: 0x7f0000001000 physical_address: 0x12345000 }\n\
+        page_size: 2097152\nvirtual_address: 1073741824\nphysical_address: 0x40000000\nphysical_address: 0\n";
+    for _ in 0..2000 {
+        fuzz_v2p(&mutate(text, &mut random));
+        let bytes: Vec<u8> = (0..random.below(300)).map(|_| random.next_u64() as u8).collect();
+        fuzz_v2p(&bytes);
     }
 }
 

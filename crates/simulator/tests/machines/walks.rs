@@ -62,6 +62,35 @@ fn a_walk_by_arithmetic_takes_one_load_and_three_in_a_virtual_machine() {
 }
 
 #[test]
+fn a_guest_with_contiguous_host_memory_for_its_entries_takes_two_loads_a_walk() {
+    let mut program = Scripted::new(64 << 20);
+    program.touch(DATA, 64 << 20, true).begin();
+    for page in 0..200_u64 {
+        program.load(DATA + page * 37 % 16384 * 4096).pause();
+    }
+    let mut settings = NO_PWC.to_vec();
+    settings.push("virtualization.nested.tlb_entries=0");
+    let of = |design: &str, more: &[&str]| {
+        let done = run(design, &[&settings, more].concat(), &program);
+        assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
+        done
+    };
+    let [plain, pinned, refused] =
+        [of("nested-dmt", &[]), of("pvdmt", &[]), of("pvdmt", &["dmt.gteas=0"])].map(|done| {
+            let direct = counter(&done, "mmu.walker.direct");
+            assert_eq!(direct, 200);
+            (counter(&done, "mmu.walk_accesses"), counter(&done, "mmu.walker.host_fetches"), done)
+        });
+    assert_eq!((plain.1, pinned.1, refused.1), (0, 200, 0));
+    assert_eq!([&plain, &pinned, &refused].map(|(.., done)| done.histograms["walk_loads"].min), [3, 2, 3]);
+    // Two of three loads are left, but for the one of the slot; and no entry's page is yet to be backed.
+    assert!(plain.0 >= pinned.0 + 200 - 1 && refused.0 >= pinned.0 + 200 - 1, "{} {} {}", plain.0, pinned.0, refused.0);
+    let of_host = |name: &str| counter(&pinned.2, &format!("hypervisor.host_areas.{name}"));
+    assert_eq!((of_host("areas"), of_host("area_bytes")), (1, 32 * 4096));
+    assert!(pinned.2.cycles < plain.2.cycles, "{} {}", pinned.2.cycles, plain.2.cycles);
+}
+
+#[test]
 fn loads_of_a_contiguous_vma_compute_before_their_walks_end() {
     let mut program = Scripted::new(8 << 20);
     program.touch(DATA, 8 << 20, true).begin();

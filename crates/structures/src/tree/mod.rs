@@ -100,7 +100,10 @@ pub trait Layout: State + Send + Sync {
     fn moves_done(&mut self, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
     /// A page larger than 4 KiB was mapped.
-    fn large_page_mapped(&mut self, _page: Page) {}
+    fn large_page_mapped(&mut self, _page: Page, _os: &mut TableContext<'_>) {}
+
+    /// The hypervisor's answer to a request for contiguous memory ([`ambulator_os::PageTable::area_answered`]).
+    fn area_answered(&mut self, _first: Pfn, _slot: Option<u32>) {}
 
     /// A page larger than 4 KiB was unmapped; its node may be released next.
     fn large_page_unmapped(&mut self, _page: Page) {}
@@ -188,8 +191,12 @@ impl Layout for Box<dyn Layout> {
         (**self).moves_done(footprint, os);
     }
 
-    fn large_page_mapped(&mut self, page: Page) {
-        (**self).large_page_mapped(page);
+    fn large_page_mapped(&mut self, page: Page, os: &mut TableContext<'_>) {
+        (**self).large_page_mapped(page, os);
+    }
+
+    fn area_answered(&mut self, first: Pfn, slot: Option<u32>) {
+        (**self).area_answered(first, slot);
     }
 
     fn large_page_unmapped(&mut self, page: Page) {

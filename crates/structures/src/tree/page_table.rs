@@ -1,7 +1,7 @@
 //! Every tree is a page table.
 
 use super::{Layout, Tree};
-use ambulator_base::{CounterSink, Page, VirtAddr};
+use ambulator_base::{CounterSink, Page, Pfn, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 
@@ -44,6 +44,10 @@ impl<L: Layout> PageTable for Tree<L> {
 
     fn switch_cycles(&self) -> u64 {
         self.layout.switch_cycles()
+    }
+
+    fn area_answered(&mut self, first: Pfn, slot: Option<u32>) {
+        self.layout.area_answered(first, slot);
     }
 
     fn footprint(&self) -> Footprint {

@@ -260,7 +260,7 @@ impl<L: Layout> Tree<L> {
         self.nodes[node as usize].used += entries as u32;
         self.footprint.entries += 1;
         if shift > 12 {
-            self.layout.large_page_mapped(mapping.page);
+            self.layout.large_page_mapped(mapping.page, os);
         }
         Ok(())
     }
