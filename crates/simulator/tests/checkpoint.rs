@@ -1,10 +1,11 @@
 //! Runs that start from a checkpoint equal those that were not interrupted.
 
-use ambulator_base::RecordSource;
-use ambulator_simulator::spec::{Kind, PresetKind, Setting, Since, Spec, SpecRequest, load, presets, tree};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, VmEvent};
+use ambulator_simulator::phases::PhaseProfile;
+use ambulator_simulator::spec::{Kind, PresetKind, Sampling, Setting, Since, Spec, SpecRequest, load, presets, tree};
 use ambulator_simulator::{
     Checkpoint, CheckpointStart, Comparison, Job, LoadState, Phase, Progress, RunResult, SaveState, Schema, Status,
-    compare,
+    compare, compare_planned,
 };
 use ambulator_workloads::{ProgramRequest, open};
 use std::sync::{Arc, Mutex};
@@ -62,7 +63,9 @@ fn run(specs: &[Spec], programs: Programs<'_>, checkpoints: Vec<Option<Arc<Kept>
     let jobs = specs.iter().map(|spec| Job { design: "one".into(), spec: spec.clone() }).collect();
     let progress = Arc::new(Give(checkpoints));
     let comparison = Comparison { jobs, programs: programs(), threads: 1, stop: Arc::default(), progress };
-    let runs = compare(comparison).unwrap().runs;
+    let profile = |spec: &Spec| PhaseProfile::read(spec, programs(), &mut |_| true).unwrap().unwrap();
+    let plan = |spec: &Spec| (spec.run.sampling == Sampling::Phases).then(|| profile(spec).plan(&spec.run));
+    let runs = compare_planned(comparison, specs.iter().map(plan).collect()).unwrap().runs;
     for run in &runs {
         assert!(matches!(run.status, Status::Done | Status::Outcome), "{:?}", run.outcome);
     }
@@ -116,14 +119,6 @@ fn every_design_is_restored() {
     for_each_design(|name| _ = check(&spec(name, &[]), &|| vec![program("gups", 1)], name));
 }
 
-#[test]
-fn every_design_is_restored_after_a_warmup_without_time() {
-    for_each_design(|name| {
-        let functional = spec(name, &["run.warmup_mode=functional"]);
-        check(&functional, &|| vec![program("gups", 1)], name);
-    });
-}
-
 /// Everything that depends on time only differs from the defaults.
 const OTHER_TIMES: [&str; 14] = [
     "core.width=6",
@@ -143,7 +138,7 @@ const OTHER_TIMES: [&str; 14] = [
 ];
 
 #[test]
-fn every_design_with_other_times_starts_from_one_checkpoint() {
+fn every_design_is_restored_after_a_warmup_without_time_with_its_times_and_with_others() {
     for_each_design(|name| {
         let one = spec(name, &["run.warmup_mode=functional"]);
         let kept = check(&one, &|| vec![program("gups", 1)], name);
@@ -266,6 +261,30 @@ fn runs_without_time_without_a_warmup_and_sampled_ones_are_restored() {
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled");
     let sampled = [&sampled[..], &["run.warmup_mode=functional"]].concat();
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled after a warm-up without time");
+    let phases = [&sampled[1..], &["run.sampling=phases", "run.warmup_mode=functional"]].concat();
+    let set_up = || -> Vec<Box<dyn RecordSource>> { vec![Box::new(SetUp { source: program("gups", 1), batches: 0 })] };
+    check(&spec("radix", &phases), &set_up, "sampled by phases, after a set-up that runs");
+}
+
+/// A program whose first batch of records is set-up, as a mark after it says.
+struct SetUp {
+    source: Box<dyn RecordSource>,
+    batches: usize,
+}
+
+impl RecordSource for SetUp {
+    fn identity(&self) -> ProgramIdentity {
+        self.source.identity()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let more = self.source.fill(batch)?;
+        self.batches += usize::from(!batch.records.is_empty());
+        if self.batches == 2 {
+            batch.events.insert(0, (0, VmEvent::RegionBegin));
+        }
+        Ok(more)
+    }
 }
 
 #[test]
