@@ -51,7 +51,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             stop,
             progress: Arc::new(Silent),
         };
-        return plan(&figures, size, whole, &runner);
+        return plan(&figures, size, whole, &runner, !arguments.no_progress);
     }
     for (number, figure) in figures.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
@@ -105,10 +105,19 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
 }
 
 /// What each figure will take, and all of them, without running them.
-fn plan(figures: &[Figure], size: Size, whole: Option<Whole>, runner: &Runner) -> Result<u8, Failure> {
+fn plan(
+    figures: &[Figure],
+    size: Size,
+    whole: Option<Whole>,
+    runner: &Runner,
+    shows_progress: bool,
+) -> Result<u8, Failure> {
     let (mut trials, mut counted) = (Trials::default(), BTreeSet::new());
     let mut all = Estimate { seconds: Some(0.0), ..Estimate::default() };
-    for figure in figures {
+    for (number, figure) in figures.iter().enumerate() {
+        if shows_progress && figures.len() > 1 {
+            report(&format!("{} of {}: {}: trying its programs", number + 1, figures.len(), figure.full_name()));
+        }
         let cells = cells_of(figure, size, whole).map_err(Failure::bad)?;
         let quick = cells_of(figure, Size::Quick, whole).map_err(Failure::bad)?;
         if quick.len() == cells.len() {

@@ -323,7 +323,7 @@ impl Machine {
             && sampler.unfinished != unfinished
         {
             sampler.unfinished = unfinished;
-            if matches!(sampler.schedule, Schedule::Planned(..)) && sampler.runs() {
+            if matches!(sampler.schedule, Schedule::Planned(..)) && sampler.part != Part::Window && sampler.runs() {
                 sampler.end = sampler.end_of_part(&self.hw, now);
             }
         }
@@ -375,7 +375,15 @@ impl Machine {
     fn begin_part(&mut self) -> Result<(), Stop> {
         let now = executed(&self.hw);
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        let (part, end) = (sampler.schedule.part(sampler.number), sampler.end_of_part(&self.hw, now));
+        let (part, mut end) = (sampler.schedule.part(sampler.number), sampler.end_of_part(&self.hw, now));
+        if let (Schedule::Planned(plan, _), Part::Window) = (&sampler.schedule, part) {
+            // Where programs run at different speeds, and one ends, the others may be beyond an interval of the
+            // plan already: it is measured here.
+            let whole = plan.begin(1) * sampler.running(&self.hw);
+            if end < now.saturating_add(whole / 2) {
+                end = now + whole;
+            }
+        }
         (sampler.part, sampler.part_began, sampler.end) = (part, now, end);
         if end > now || part == Part::Window {
             self.hw.set_skipping(part == Part::Skip);
