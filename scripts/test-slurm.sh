@@ -101,6 +101,38 @@ cmp alone.csv shared.csv || fail "the workers' results differ from those of one 
 ! ls shared/claims | grep -qv '^\.clock$' || fail "claims are left: $(ls shared/claims)"
 echo "test-slurm: 12 cells by two workers, one of which was killed: equal to one process ($SECONDS s)"
 
+# Workers that share checkpoints. Two begin at once, one cell at a time: both make the checkpoint of the first
+# cells, and every other cell starts from one that is complete. The windows are those of one process without any.
+cat >shared-state.toml <<'TOML'
+designs = ["radix"]
+programs = ["gups"]
+footprint = "64MiB"
+instructions = "300k"
+warmup = "3M"
+set = ["memory.bytes=256MiB", "memory.fragmentation.fmfi=0.0", "run.warmup_mode=functional", "run.warmup_timing=50k"]
+vary.core.rob = [96, 128, 160, 192, 224, 256]
+TOML
+sampled=(--set run.sampling=windows --set run.sample_period=20k --set run.sample_window=4k --set run.sample_timing=4k)
+"$binary" sweep shared-state.toml "${sampled[@]}" --store plain --no-progress --quiet
+submitted=$("$binary" sweep shared-state.toml "${sampled[@]}" --checkpoint kept --store restored --slurm "--time=5" --workers 2 \
+    --batch 1 2>&1)
+said "$submitted" "shared-state.slurm.sh: 2 workers for 6 cells; submitted as job"
+said "$(cat shared-state.slurm.sh)" "--checkpoint kept"
+said "$(cat shared-state.slurm.sh)" "run.sampling=windows"
+until_true "the end of the workers with checkpoints" finished
+cat restored/logs/*.log >log
+made=$(grep -c "has made the checkpoint kept/" log || true)
+started=$(grep -c "starts from the checkpoint kept/" log || true)
+((made >= 1 && made <= 2 && made + started == 6)) || fail "$made checkpoints were made, and $started cells started from one: $(cat log)"
+[[ $(ls kept/*.ckpt | wc -l) == 1 ]] && ! ls kept | grep -q part || fail "the folder of checkpoints has $(ls kept)"
+"$binary" checkpoints kept >/dev/null || fail "the checkpoint is damaged"
+for store in plain restored; do
+    "$binary" results --store "$store" --columns cell,ipc,cycles,sampled.windows,sampled.half.ipc --csv "$store.csv" >/dev/null
+done
+[[ $(wc -l <restored.csv) == 7 ]] || fail "the store with checkpoints has $(wc -l <restored.csv) lines"
+cmp plain.csv restored.csv || fail "results from checkpoints differ from those without"
+echo "test-slurm: 6 sampled cells by two workers, $made made the checkpoint, $started started from it: equal ($SECONDS s)"
+
 # Shards, each with a store of its own; a store is merged by copying its files.
 parallel --jobs 2 "'$binary'" sweep study.toml --shard {}/3 --store part-{} --no-progress --quiet ::: 1 2 3
 mkdir merged

@@ -78,7 +78,7 @@ def compare(
     array is known by its contents, a design in Python by its code.
 
     With a folder for `checkpoint`, each run starts from the checkpoint of its machine after the warm-up, or makes
-    it; the column `host.checkpoint` says which. A page table in Python has none.
+    it; the column `host.checkpoint` says which. A page table in Python keeps the fields of its objects there.
 
     A design that fails is a row with its reason, and the others go on; `Results.check` raises it. Ctrl-C
     raises `Interrupted`, which has the results so far.

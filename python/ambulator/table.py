@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
@@ -33,7 +34,7 @@ class PageTable(ABC):
     and `walk` reads. Fields of the object are the registers of the hardware and what the operating system
     remembers: where a table begins, how many slots it has. Ambulator does the rest: it sets accessed and
     dirty bits in the entry that `walk` found, answers the kernel's look-ups by the same walk without time,
-    and frees all frames at a process's exit.
+    and frees all frames at a process's exit. A checkpoint has the fields of each object, pickled.
     """
 
     name: ClassVar[str] = ""
@@ -89,6 +90,32 @@ def name_of(table: type[PageTable]) -> str:
     """
     own = table.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", table.__name__)
     return own.lower().replace("_", "-").strip("-")
+
+
+def fields_of(table: PageTable) -> bytes:
+    """The fields of an object, for a checkpoint."""
+    try:
+        reduced = table.__reduce_ex__(2)
+        _, _, fields, *parts = reduced if isinstance(reduced, tuple) else ()
+        if any(part is not None for part in parts):
+            raise DesignError("it is a list or a dict itself: keep that in a field")
+        return pickle.dumps(fields, protocol=5)
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError, RecursionError) as error:
+        raise DesignError(f"its fields cannot be pickled ({error}): use numbers, texts, lists, dicts, dataclasses") from error
+
+
+def set_fields(table: PageTable, pickled: bytes) -> None:
+    """Gives an object the fields of another one, and no others."""
+    state = pickle.loads(pickled)
+    if hasattr(table, "__setstate__"):
+        table.__setstate__(state)
+        return
+    fields, slots = state if isinstance(state, tuple) else (state, None)
+    if hasattr(table, "__dict__"):
+        table.__dict__.clear()
+        table.__dict__.update(fields or {})
+    for name, value in (slots or {}).items():
+        setattr(table, name, value)
 
 
 def request_of(table: type[PageTable]) -> dict[str, Any]:

@@ -51,6 +51,40 @@ impl Instance {
         })
     }
 
+    /// The fields of the object, pickled; or why they cannot be.
+    fn fields(&self) -> Result<Vec<u8>, String> {
+        Python::attach(|py| {
+            threads::note(py);
+            let fields = py.import("ambulator.table").and_then(|module| module.call_method1("fields_of", (&self.object,)));
+            let fields = fields.and_then(|fields| fields.extract::<Vec<u8>>());
+            fields.map_err(|error| self.sentence(py, "a checkpoint", &error))
+        })
+    }
+
+    /// Gives the object these fields.
+    fn set_fields(&self, fields: &[u8]) -> Result<(), String> {
+        Python::attach(|py| {
+            threads::note(py);
+            let fields = pyo3::types::PyBytes::new(py, fields);
+            let module = py.import("ambulator.table");
+            let done = module.and_then(|module| module.call_method1("set_fields", (&self.object, fields)));
+            done.map(drop).map_err(|error| self.sentence(py, "a checkpoint", &error))
+        })
+    }
+
+    /// The same object under another number.
+    fn numbered(&self, number: u64) -> Instance {
+        let Instance { max_loads, memory_bytes, .. } = *self;
+        Python::attach(|py| Instance {
+            number,
+            object: self.object.clone_ref(py),
+            port: self.port.clone_ref(py),
+            design: Arc::clone(&self.design),
+            max_loads,
+            memory_bytes,
+        })
+    }
+
     /// The sentence of an exception in a method.
     fn sentence(&self, py: Python<'_>, method: &str, error: &PyErr) -> String {
         sentence(py, &self.design, method, error)
@@ -104,7 +138,7 @@ pub struct PythonTable {
 }
 
 /// What a table holds.
-#[derive(Default)]
+#[derive(Default, State)]
 struct Held {
     footprint: Footprint,
     /// Frames by their first address.
@@ -249,10 +283,33 @@ fn page_of(py: Python<'_>, page: Page) -> PyResult<Py<PyAny>> {
     Ok(class.call1((page.start.0, page.size.bytes()))?.unbind())
 }
 
-/// Objects of Python cannot be saved.
+/// The frames that it holds, its number, and the fields of its object.
 impl State for PythonTable {
     fn state(&mut self, archive: &mut Archive<'_>) {
-        archive.fail("a page table in Python has no state that could be saved: run without a checkpoint");
+        self.held.state(archive);
+        let mut number = self.instance.number;
+        number.state(archive);
+        let mut fields = Vec::new();
+        if !archive.loads() {
+            match self.instance.fields() {
+                Ok(pickled) => fields = pickled,
+                Err(sentence) => return archive.fail(sentence),
+            }
+        }
+        fields.state(archive);
+        if !archive.loads() || archive.failed() {
+            return;
+        }
+        if let Err(sentence) = self.instance.set_fields(&fields) {
+            return archive.fail(sentence);
+        }
+        let mut all = lock(&self.instances.0);
+        // Another table that has been loaded may have this one's number by now.
+        if all.get(&self.instance.number).is_some_and(|there| Arc::ptr_eq(there, &self.instance)) {
+            all.remove(&self.instance.number);
+        }
+        self.instance = Arc::new(self.instance.numbered(number));
+        all.insert(number, Arc::clone(&self.instance));
     }
 }
 

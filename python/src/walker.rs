@@ -143,11 +143,9 @@ impl PythonWalker {
     }
 }
 
-/// Objects of Python cannot be saved.
+/// It has none: its table's number is in the registers, which are loaded again.
 impl State for PythonWalker {
-    fn state(&mut self, archive: &mut Archive<'_>) {
-        archive.fail("a page table in Python has no state that could be saved: run without a checkpoint");
-    }
+    fn state(&mut self, _archive: &mut Archive<'_>) {}
 }
 
 impl Walker for PythonWalker {

@@ -424,3 +424,58 @@ def test_large_pages_are_the_classes_choice() -> None:
     results = ambulator.compare("gups", ["thp", Large], **SMALL).check()
     assert results["large"]["mmu.walks"] == results["thp"]["mmu.walks"] > 0
     assert ambulator.conformance(Large, operations=200).walks > 500
+
+
+class Remembers(List):
+    """Has fields of several kinds, on which its results depend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[int, list[int]] = {}
+
+    def map(self, page: ambulator.Page, entry: int) -> None:
+        super().map(page, entry)
+        self.seen.setdefault(page.number % 3, []).append(page.number)
+
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        for _ in range(len(self.seen) + self.count % 2):
+            port.read(self.base)
+        return super().walk(va, port)
+
+
+class Slots(List):
+    __slots__ = ("extra",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra = (1, "text")
+
+
+@pytest.mark.parametrize("table", [Remembers, Slots, LinearProbing])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_table_in_python_starts_from_a_checkpoint(
+    table: type[ambulator.PageTable], nested: bool, tmp_path: Path
+) -> None:
+    settings = {"virtualization.mode": "nested"} if nested else {}
+    given = TINY | {"warmup": "20K", "bounds": False, "settings": settings}
+    runs = [ambulator.compare("gups", [table], **given).check()]
+    runs += [ambulator.compare("gups", [table], **given, checkpoint=tmp_path / "kept").check() for _ in range(2)]
+    assert [bool(results[0].row.get("host.checkpoint")) for results in runs] == [False, False, True]
+    numbers = [{k: v for k, v in results[0].row.items() if not k.startswith("host.")} for results in runs]
+    assert numbers[0] == numbers[1] == numbers[2]
+
+
+class Unpickled(List):
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = lambda va: va >> 12
+
+
+def test_fields_that_cannot_be_pickled_are_named(tmp_path: Path) -> None:
+    given = TINY | {"warmup": "20K", "bounds": False, "checkpoint": tmp_path / "kept"}
+    results = ambulator.compare("gups", [Unpickled], **given).check()
+    (note,) = [note for note in results.notes if "cannot be written" in note]
+    assert "the design `unpickled` in Python failed in a checkpoint" in note and "its fields cannot be pickled" in note
+    assert list((tmp_path / "kept").iterdir()) == []
+    unknown = ambulator.compare("gups", [Holds], **given)
+    assert unknown[0].status == "failed" and "a checkpoint cannot be found again" in unknown[0].outcome

@@ -106,6 +106,22 @@ pub trait RecordSource: Send {
     /// A damaged or unreadable trace, with file and position.
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
 
+    /// Passes over batches: what comes next is what would come after `count` calls of [`RecordSource::fill`].
+    /// Returns how many there were, fewer than `count` only at the end of the stream. A file with an index
+    /// need not read what it passes over, so damage in it is not seen.
+    ///
+    /// # Errors
+    /// As for [`RecordSource::fill`].
+    fn skip(&mut self, count: usize) -> Result<usize, SourceError> {
+        let mut batch = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS + 64), events: Vec::new() };
+        for number in 0..count {
+            if !self.fill(&mut batch)? {
+                return Ok(number);
+            }
+        }
+        Ok(count)
+    }
+
     /// The share of the stream that has been read, 0 to 1, if known (such as the position in a trace file).
     fn progress(&self) -> Option<f64> {
         None

@@ -704,7 +704,8 @@ pub struct SweepArguments {
 pub struct ReproduceArguments {
     /// A paper (utopia), a figure (utopia/fig2) or the path of a TOML file; by default all figures.
     pub figure: Option<String>,
-    /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
+    /// Small footprints and few instructions: seconds a figure instead of minutes or hours, but not comparable
+    /// with the paper.
     #[arg(long)]
     pub quick: bool,
     /// Run whole programs too, from the begin to the end, sampled by their phases: beside each number there is
@@ -712,6 +713,10 @@ pub struct ReproduceArguments {
     /// each 16 bytes of its data.
     #[arg(long, value_name = "INSTRUCTIONS", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub whole: Option<String>,
+    /// Run nothing; say for each figure how many runs it has, how many of them are in the store, and what time
+    /// and memory the others take. Programs of which the store has none are tried at quick sizes.
+    #[arg(long, conflicts_with_all = ["json", "report"])]
+    pub dry_run: bool,
     #[command(flatten)]
     pub store: StoreArguments,
     /// Threads of the simulator; 0 for as many as the machine has.

@@ -42,6 +42,10 @@ pub fn run(arguments: &CheckpointsArguments) -> Result<u8, Failure> {
     } else {
         print(&format!("{} checkpoints, {} in total", headers.len(), bytes(all as f64)));
     }
+    let (recordings, size) = Checkpoints::recordings_in(&arguments.folder).map_err(Failure::bad)?;
+    if recordings > 0 && !arguments.json {
+        print(&format!("{recordings} recordings of programs, {} in total", bytes(size as f64)));
+    }
     Ok(code)
 }
 

@@ -2,14 +2,18 @@
 
 use crate::arguments::ReproduceArguments;
 use crate::output::{JsonOutput, report, warn};
+use crate::sweep::known_by;
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
 use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
-    Figure, FigureResult, Runner, Size, Whole, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
+    Cell, Estimate, Figure, FigureResult, Runner, Size, Trials, Whole, bytes, cells_of, estimate, figures_of,
+    memory_available, reproduce as reproduce_figure, seconds, traces_of,
 };
 use ambulator_report::published_report;
+use ambulator_simulator::Silent;
 use ambulator_simulator::spec::parse_count;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -36,6 +40,19 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     });
     let mut code = DONE;
     let checkpoints = store::checkpoints(arguments.store.checkpoint.as_deref())?;
+    let size = if arguments.quick { Size::Quick } else { Size::Full };
+    if arguments.dry_run {
+        let runner = Runner {
+            store,
+            reuse: store::reuse(&arguments.store),
+            checkpoints,
+            threads: arguments.threads,
+            memory: memory_available(),
+            stop,
+            progress: Arc::new(Silent),
+        };
+        return plan(&figures, size, whole, &runner, !arguments.no_progress);
+    }
     for (number, figure) in figures.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             code = SOME_FAILED;
@@ -45,7 +62,6 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             let (number, of) = (number + 1, figures.len());
             report(&format!("{number} of {of}: {}: {}", figure.full_name(), figure.title));
         }
-        let size = if arguments.quick { Size::Quick } else { Size::Full };
         let runner = Runner {
             store: store.clone(),
             reuse: store::reuse(&arguments.store),
@@ -86,6 +102,68 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     }
     Failure::of_outputs(written)?;
     Ok(code)
+}
+
+/// What each figure will take, and all of them, without running them.
+fn plan(
+    figures: &[Figure],
+    size: Size,
+    whole: Option<Whole>,
+    runner: &Runner,
+    shows_progress: bool,
+) -> Result<u8, Failure> {
+    let (mut trials, mut counted) = (Trials::default(), BTreeSet::new());
+    let mut all = Estimate { seconds: Some(0.0), ..Estimate::default() };
+    for (number, figure) in figures.iter().enumerate() {
+        if shows_progress && figures.len() > 1 {
+            report(&format!("{} of {}: {}: trying its programs", number + 1, figures.len(), figure.full_name()));
+        }
+        let cells = cells_of(figure, size, whole).map_err(Failure::bad)?;
+        let quick = cells_of(figure, Size::Quick, whole).map_err(Failure::bad)?;
+        if quick.len() == cells.len() {
+            cells.iter().zip(&quick).for_each(|(cell, quick)| trials.try_instead(cell, quick));
+        }
+        // Figures share cells.
+        let new: Vec<Cell> = cells.iter().filter(|cell| counted.insert(cell.key().to_owned())).cloned().collect();
+        let store = runner.store.as_ref().map(|store| lock(store));
+        let own = estimate(&new, store.as_deref(), runner.reuse, runner, Some(&mut trials));
+        if runner.stop.load(Ordering::Relaxed) {
+            return Ok(SOME_FAILED);
+        }
+        let shared = if new.len() < cells.len() { ", without those of figures above" } else { "" };
+        print_folded(&format!("{}: {}{shared}", figure.full_name(), described(&own, runner)), 2);
+        all.add(&own);
+    }
+    if figures.len() > 1 {
+        print_folded(&format!("all {} figures: {}", figures.len(), described(&all, runner)), 2);
+    }
+    Ok(DONE)
+}
+
+/// What cells take, in a line.
+fn described(estimate: &Estimate, runner: &Runner) -> String {
+    let Estimate { cells, stored, impossible, .. } = *estimate;
+    let missing = cells - stored - impossible;
+    let impossible = if impossible > 0 { format!(", {impossible} impossible") } else { String::new() };
+    let mut text = format!("{cells} runs, {stored} of them in the store{impossible}, {missing} to run");
+    if missing > 0 {
+        let threads = match runner.threads {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads => threads,
+        };
+        let threads = threads.min(missing);
+        text += &match estimate.seconds {
+            Some(time) => format!(
+                ": about {} on {threads} thread{} ({})",
+                seconds(time / threads as f64),
+                if threads == 1 { "" } else { "s" },
+                known_by(estimate)
+            ),
+            None => ": the time is not known".to_owned(),
+        };
+        text += &format!(", and up to {} of memory for one", bytes(estimate.largest_cell as f64));
+    }
+    text
 }
 
 /// How whole programs run, if they do.

@@ -7,8 +7,8 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, cluster, interrupt, progress, requests, store};
 use ambulator_base::{InputFiles, distinct_notes, lock, split_names};
 use ambulator_experiments::{
-    Estimate, Extent, Figure, FigureProgram, Reuse, Runner, Seeds, Size, Study, bytes, estimate, memory_available,
-    seconds, short_hash, traces_of, untimed_daemons,
+    Estimate, Extent, Figure, FigureProgram, Reuse, Runner, Seeds, Size, Study, Trials, bytes, estimate,
+    memory_available, seconds, short_hash, traces_of, untimed_daemons,
 };
 use ambulator_simulator::Silent;
 use ambulator_simulator::spec::{PresetKind, parse_size, preset};
@@ -56,7 +56,8 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         return cluster::sweep(arguments, &study, runner);
     }
     let known = store.as_ref().map(|store| lock(store));
-    let estimate = estimate(&study.cells, known.as_deref(), reuse, &runner, arguments.dry_run);
+    let mut trials = arguments.dry_run.then(Trials::default);
+    let estimate = estimate(&study.cells, known.as_deref(), reuse, &runner, trials.as_mut());
     drop(known);
     let plan = plan(&study, &estimate, &runner);
     if arguments.dry_run {
@@ -171,6 +172,18 @@ fn options(figure: &Figure) -> Vec<String> {
     figure.set.iter().cloned().chain(varied).collect()
 }
 
+/// How times are known.
+pub fn known_by(estimate: &Estimate) -> String {
+    let by = [
+        "stored cells of the same design and program",
+        "stored cells of the same program",
+        "other stored cells",
+        "a trial of 100,000 instructions",
+    ];
+    let known = by.iter().zip(estimate.known_by).filter(|(_, count)| *count > 0);
+    known.map(|(by, count)| format!("{count} by {by}")).collect::<Vec<_>>().join(", ")
+}
+
 /// What will run, and what that takes.
 fn plan(study: &Study, estimate: &Estimate, runner: &Runner) -> Vec<String> {
     let Estimate { cells, stored, failed, impossible, streams, .. } = *estimate;
@@ -193,13 +206,9 @@ fn plan(study: &Study, estimate: &Estimate, runner: &Runner) -> Vec<String> {
         threads => threads,
     };
     let threads = threads.min(missing);
-    let by = ["stored cells of the same design and program", "stored cells of the same program", "other stored cells"];
-    let by = by.iter().copied().chain(["a trial of 100,000 instructions"]);
-    let sources: Vec<String> =
-        by.zip(estimate.known_by).filter(|(_, count)| *count > 0).map(|(by, n)| format!("{n} by {by}")).collect();
     lines.push(match estimate.seconds {
         Some(time) => {
-            format!("time: about {} on {threads} threads ({})", seconds(time / threads as f64), sources.join(", "))
+            format!("time: about {} on {threads} threads ({})", seconds(time / threads as f64), known_by(estimate))
         }
         None => "time: not known, because the store has no cells like these (--dry-run tries them)".to_owned(),
     });

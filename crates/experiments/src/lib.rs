@@ -49,7 +49,7 @@ pub use checkpoints::{Checkpoints, Header as CheckpointHeader, OfCell as CellChe
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue, sample_runs};
-pub use estimate::{Estimate, estimate};
+pub use estimate::{Estimate, Trials, estimate};
 pub use figure::{
     ChartForm, Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of,
 };
@@ -59,7 +59,7 @@ pub use interval::{SpeedUp, Spread, mean_over_seeds};
 pub use memory::{memory_available, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use over_time::{OverTime, Parted};
-pub use reproduce::{FigureResult, MetricResult, Size, WholeNumber, reproduce, traces_of};
+pub use reproduce::{FigureResult, MetricResult, Size, WholeNumber, cells_of, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};
 pub use selection::{Selected, Selection};
 pub use stack::{CycleStack, Family};

@@ -42,8 +42,10 @@ pub fn short(value: f64) -> String {
 pub fn seconds(value: f64) -> String {
     if value < 60.0 {
         format!("{value:.1} s")
-    } else {
+    } else if value < 3600.0 {
         format!("{:.0} min {:.0} s", (value / 60.0).floor(), value % 60.0)
+    } else {
+        format!("{:.0} h {:.0} min", (value / 3600.0).floor(), (value % 3600.0 / 60.0).floor())
     }
 }
 
@@ -58,5 +60,6 @@ mod tests {
         assert_eq!(count(1_234_567.0), "1.23 M");
         assert_eq!(count(9999.0), "9999");
         assert_eq!(short(0.5), "0.50");
+        assert_eq!([59.0, 61.0, 3599.0, 7380.0].map(seconds), ["59.0 s", "1 min 1 s", "59 min 59 s", "2 h 3 min"]);
     }
 }

@@ -1,6 +1,7 @@
 //! The papers' numbers next to ours.
 
 use crate::cautions::untimed_daemons;
+use crate::cell::Cell;
 use crate::figure::{Figure, Metric, Selection};
 use crate::interval::Spread;
 use crate::measure::measure;
@@ -129,9 +130,9 @@ impl MetricResult {
     }
 }
 
-/// A number as text, with half of its interval, if it has one.
+/// A number as text, with half of its interval, if it has one: what is known exactly has none.
 fn with_interval(value: f64, half: Option<&f64>) -> String {
-    half.map_or_else(|| short(value), |half| format!("{} ± {}", short(value), short(*half)))
+    half.filter(|half| **half > 0.0).map_or_else(|| short(value), |half| format!("{} ± {}", short(value), short(*half)))
 }
 
 fn is_one(seeds: &usize) -> bool {
@@ -332,6 +333,17 @@ fn done(study: &Study, finished: &Finished, cells: Range<usize>) -> (Vec<Vec<(St
         }
     }
     (of_seeds, missing)
+}
+
+/// The cells of a figure at a size; with `whole`, those over whole programs follow, in the same order.
+///
+/// # Errors
+/// The figure's file is inconsistent.
+pub fn cells_of(figure: &Figure, size: Size, whole: Option<Whole>) -> Result<Vec<Cell>, String> {
+    let cells = Study::of(figure, size)?.cells;
+    let of_whole: Vec<Cell> =
+        whole.map(|whole| cells.iter().map(|cell| whole.cell(cell)).collect()).unwrap_or_default();
+    Ok([cells, of_whole].concat())
 }
 
 /// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is

@@ -2,7 +2,7 @@
 //! decoding of a stream for all that share it. Whatever runs cells, runs them through here.
 
 use crate::cell::Cell;
-use crate::checkpoints::{Checkpoints, OfCell};
+use crate::checkpoints::{Checkpoints, OfCell, Recordings};
 use crate::memory::sim_host_bytes;
 use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
@@ -355,6 +355,31 @@ impl Runner {
         }
     }
 
+    /// Opens the programs of a batch. If all of its cells start from checkpoints, their programs are read from
+    /// recordings of what comes then, or recorded.
+    fn open_batch(&self, batch: &Batch, shared: &Shared) -> Option<Result<Programs, String>> {
+        let cell = &shared.cells[batch.cells[0]];
+        let (Some(recordings), own) = (self.recordings(batch, shared), cell.clone()) else {
+            return self.open_unless_stopped(cell);
+        };
+        if let Some(programs) = recordings.replay(Arc::new(move || open_all(&own))) {
+            return Some(Ok(programs));
+        }
+        let programs = self.open_unless_stopped(cell)?;
+        Some(programs.map(|programs| recordings.record(programs)))
+    }
+
+    fn recordings(&self, batch: &Batch, shared: &Shared) -> Option<Recordings> {
+        let (checkpoints, cell) = (self.checkpoints.as_ref()?, &shared.cells[batch.cells[0]]);
+        // A trace that knows its instructions has an index, by which it gets to any place as fast.
+        let has_index = cell.programs.instructions_on(cell.spec.as_ref().ok()?).iter().any(Option::is_some);
+        let of_cells: Vec<Option<Arc<OfCell>>> = batch.cells.iter().map(|at| shared.checkpoints[*at].clone()).collect();
+        // Results have the names that the program was asked for by.
+        let names: Vec<_> = cell.programs.requests.iter().map(|request| &request.label).collect();
+        let stream = format!("{}\n{names:?}", cell.stream()?);
+        if has_index { None } else { checkpoints.recordings(&stream, &of_cells) }
+    }
+
     /// The plans of the cells of a batch that measure phases. A program is read through once for all of them;
     /// `None` if the stop came first.
     fn plans(
@@ -387,7 +412,7 @@ impl Runner {
     fn run_batch(&self, batch: &Batch, threads: usize, shared: &Arc<Shared>) {
         let open = |cell: &Cell| self.open_unless_stopped(cell);
         let opened = match self.plans(batch, shared, &open) {
-            Some(Ok(plans)) => open(&shared.cells[batch.cells[0]]).map(|programs| Ok((plans, programs?))),
+            Some(Ok(plans)) => self.open_batch(batch, shared).map(|programs| Ok((plans, programs?))),
             Some(Err(error)) => Some(Err(error)),
             None => None,
         };

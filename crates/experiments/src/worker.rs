@@ -59,6 +59,8 @@ pub struct Worked {
     pub left: usize,
     /// Sentences on programs, each once.
     pub notes: Vec<String>,
+    /// What was read from checkpoints and written to them, one sentence each.
+    pub checkpoints: Vec<String>,
     /// Why the simulator had fewer threads than asked for.
     pub fewer_threads: Option<String>,
 }
@@ -148,6 +150,7 @@ impl Worker<'_> {
                 self.claims.release(key);
             }
             worked.notes = distinct_notes(std::mem::take(&mut worked.notes).into_iter().chain(finished.notes));
+            worked.checkpoints.extend(finished.checkpoints);
             worked.fewer_threads = worked.fewer_threads.take().or(finished.fewer_threads);
             told(&worked);
             if let Some(error) = finished.not_stored {

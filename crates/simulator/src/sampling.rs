@@ -6,7 +6,7 @@
 //! each core; with several cores a part ends when all cores together have run it, so that no core waits for
 //! another one.
 
-use crate::core::CorePhase;
+use crate::core::{Core, CorePhase};
 use crate::error::Stop;
 use crate::estimate::{Counts, Sample, Samples};
 use crate::hardware::Hardware;
@@ -18,6 +18,7 @@ use crate::result::{Gathered, MeasuredInterval, Sampled};
 use crate::spec::{RunSpec, Sampling, Spec};
 use crate::windows::Windows;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A core looks whether its part has ended after as many instructions at least.
 const LEAST_STEP: u64 = 64;
@@ -70,18 +71,11 @@ impl Schedule {
         Schedule::Planned(plan, parts)
     }
 
-    /// The part of that number, and where it ends if it begins `now`, both in instructions of all cores. The
-    /// region of interest began at `region`, and `running` cores have not finished.
-    fn part(&self, number: usize, now: u64, region: u64, running: u64) -> (Part, u64) {
+    /// The part of that number.
+    fn part(&self, number: usize) -> Part {
         match self {
-            Schedule::Periods(lengths) => {
-                let (part, length) = lengths[number % lengths.len()];
-                (part, now + length * running)
-            }
-            Schedule::Planned(plan, parts) => match parts.get(number) {
-                Some((part, end)) => (*part, region + plan.total(*end)),
-                None => (Part::Skip, u64::MAX),
-            },
+            Schedule::Periods(lengths) => lengths[number % lengths.len()].0,
+            Schedule::Planned(_, parts) => parts.get(number).map_or(Part::Skip, |(part, _)| *part),
         }
     }
 
@@ -91,6 +85,14 @@ impl Schedule {
             Schedule::Planned(plan, _) => Samples::of_phases(&plan.sizes),
         }
     }
+}
+
+/// A program of a plan.
+#[derive(Clone, Debug)]
+struct Planned {
+    cores: Range<usize>,
+    /// Instructions of its cores, since the machine's start, where the plan's first interval begins.
+    origin: u64,
 }
 
 /// The schedule of a sampled region, and what has been measured of it.
@@ -103,9 +105,14 @@ pub(crate) struct Sampler {
     part: Part,
     part_began: u64,
     end: u64,
-    /// Where the region of interest began, and its measured part; `u64::MAX` before it does.
-    region: u64,
+    /// Where the measured region began; `u64::MAX` before it does.
     begin: u64,
+    /// By core: where the region of interest began, with the warm-up.
+    region: Vec<u64>,
+    /// Of a plan.
+    programs: Vec<Planned>,
+    /// Cores that have not finished.
+    unfinished: usize,
     /// Instructions with time.
     timed: u64,
     /// Windows, or intervals, that have come to their end.
@@ -121,22 +128,24 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// For a run whose windows come one each period; `None` for others.
     pub fn new(run: &RunSpec) -> Option<Sampler> {
-        (run.sampling == Sampling::Windows).then(|| Sampler::of(Schedule::periods(run), 0))
+        (run.sampling == Sampling::Windows).then(|| Sampler::of(Schedule::periods(run)))
     }
 
     /// For a run that measures the intervals of a plan.
     pub fn planned(run: &RunSpec, plan: PhasePlan) -> Sampler {
-        Sampler::of(Schedule::planned(run, plan), 0)
+        Sampler::of(Schedule::planned(run, plan))
     }
 
-    fn of(schedule: Schedule, region: u64) -> Sampler {
+    fn of(schedule: Schedule) -> Sampler {
         Sampler {
             number: 0,
             part: Part::Window,
             part_began: 0,
             end: 0,
-            region,
             begin: u64::MAX,
+            region: Vec::new(),
+            programs: Vec::new(),
+            unfinished: 0,
             timed: 0,
             ended: 0,
             samples: schedule.samples(),
@@ -150,6 +159,40 @@ impl Sampler {
     /// Whether the measured region has begun.
     fn runs(&self) -> bool {
         self.begin != u64::MAX
+    }
+
+    /// Where the current part ends if it begins `now`, in instructions of all cores.
+    fn end_of_part(&self, hw: &Hardware, now: u64) -> u64 {
+        match &self.schedule {
+            Schedule::Periods(lengths) => now + lengths[self.number % lengths.len()].1 * self.running(hw),
+            Schedule::Planned(plan, parts) => match parts.get(self.number) {
+                Some((_, position)) => self.place(hw, plan, *position),
+                None => u64::MAX,
+            },
+        }
+    }
+
+    /// Where all programs together are at a position of the plan, in instructions of all cores. One that has
+    /// finished earlier than planned has no more than it has run.
+    fn place(&self, hw: &Hardware, plan: &PhasePlan, position: u64) -> u64 {
+        let place = |(number, program): (usize, &Planned)| {
+            let planned = plan.place(number, position).saturating_sub(plan.place(number, 0));
+            let cores = &hw.cores[program.cores.clone()];
+            let has_finished = cores.iter().all(|core| core.phase == CorePhase::Finished);
+            let most = if has_finished { executed_on(cores).saturating_sub(program.origin) } else { u64::MAX };
+            program.origin + planned.min(most)
+        };
+        self.programs.iter().enumerate().map(place).sum()
+    }
+
+    /// Cores that run: those that have not finished, without those that have no thread of their program; at
+    /// least one.
+    fn running(&self, hw: &Hardware) -> u64 {
+        let unfinished = |core: &&Core| core.phase != CorePhase::Finished;
+        let all = hw.cores.iter().filter(unfinished).count();
+        let of_region = self.region.iter().zip(&hw.cores).map(|(began, core)| (core, core.executed > *began));
+        let with_thread = of_region.filter(|(core, has_run)| *has_run && unfinished(core)).count();
+        (if with_thread > 0 { with_thread } else { all }).max(1) as u64
     }
 
     /// Instructions of all cores in the region so far.
@@ -220,12 +263,16 @@ impl Sampler {
 
 /// Instructions of all cores since the machine's start.
 fn executed(hw: &Hardware) -> u64 {
-    hw.cores.iter().map(|core| core.executed).sum()
+    executed_on(&hw.cores)
 }
 
-/// Cores that have not finished; at least one.
-fn running(hw: &Hardware) -> u64 {
-    (hw.cores.iter().filter(|core| core.phase != CorePhase::Finished).count() as u64).max(1)
+fn executed_on(cores: &[Core]) -> u64 {
+    cores.iter().map(|core| core.executed).sum()
+}
+
+/// Cores that have not finished.
+fn unfinished(hw: &Hardware) -> usize {
+    hw.cores.iter().filter(|core| core.phase != CorePhase::Finished).count()
 }
 
 impl Machine {
@@ -236,9 +283,9 @@ impl Machine {
 
     /// The region of interest begins, with the warm-up if there is one.
     pub(crate) fn begin_sampled_region(&mut self) -> Result<(), Stop> {
-        let region = executed(&self.hw);
-        let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        sampler.region = region;
+        if self.sampler.is_none() {
+            return Ok(());
+        }
         self.hw.set_skipping(false);
         self.set_timed(true)
     }
@@ -247,8 +294,22 @@ impl Machine {
     pub(crate) fn begin_sampling(&mut self) -> Result<(), Stop> {
         let begin = executed(&self.hw);
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
+        let region = self.scheduler.region().to_vec();
         // It may begin again: a mark in the stream can say that what came before was set-up.
-        *sampler = Sampler { begin, ..Sampler::of(sampler.schedule.clone(), sampler.region) };
+        *sampler = Sampler { begin, region, ..Sampler::of(sampler.schedule.clone()) };
+        if let Schedule::Planned(plan, _) = &sampler.schedule {
+            let cores = self.scheduler.cores_of_programs(self.hw.cores.len());
+            let origin = |(number, cores): (usize, Range<usize>)| {
+                let here = executed_on(&self.hw.cores[cores.clone()]);
+                let region: u64 = sampler.region.get(cores.clone()).into_iter().flatten().sum();
+                let planned = region + plan.place(number, 0);
+                // The machine sees some records late that it is warm. After a warm-up with time, a fast core
+                // is far beyond the place: its program has its intervals from there on.
+                let is_near = here.abs_diff(planned) < plan.begin(1) * cores.len() as u64;
+                Planned { cores, origin: if is_near { planned } else { here } }
+            };
+            sampler.programs = cores.into_iter().take(plan.streams()).enumerate().map(origin).collect();
+        }
         self.begin_part()?;
         self.set_stops();
         Ok(())
@@ -257,7 +318,15 @@ impl Machine {
     /// Goes on to the next parts if all cores together have come to their ends.
     #[inline]
     pub(crate) fn go_on_sampling(&mut self) -> Result<(), Stop> {
-        let now = executed(&self.hw);
+        let (now, unfinished) = (executed(&self.hw), unfinished(&self.hw));
+        if let Some(sampler) = &mut self.sampler
+            && sampler.unfinished != unfinished
+        {
+            sampler.unfinished = unfinished;
+            if matches!(sampler.schedule, Schedule::Planned(..)) && sampler.part != Part::Window && sampler.runs() {
+                sampler.end = sampler.end_of_part(&self.hw, now);
+            }
+        }
         while self.sampler.as_ref().is_some_and(|sampler| sampler.runs() && now >= sampler.end) {
             self.end_part(now)?;
             if let Some(sampler) = &mut self.sampler {
@@ -274,7 +343,8 @@ impl Machine {
         let now = executed(&self.hw);
         let Some(sampler) = &self.sampler else { return Ok(()) };
         let counts = sampler.runs()
-            && (sampler.part != Part::Window || 2 * (now - sampler.part_began) >= sampler.end - sampler.part_began);
+            && (sampler.part != Part::Window
+                || 2 * (now - sampler.part_began) >= sampler.end.saturating_sub(sampler.part_began));
         if counts { self.end_part(now) } else { Ok(()) }
     }
 
@@ -303,9 +373,17 @@ impl Machine {
     }
 
     fn begin_part(&mut self) -> Result<(), Stop> {
-        let (now, running) = (executed(&self.hw), running(&self.hw));
+        let now = executed(&self.hw);
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        let (part, end) = sampler.schedule.part(sampler.number, now, sampler.region, running);
+        let (part, mut end) = (sampler.schedule.part(sampler.number), sampler.end_of_part(&self.hw, now));
+        if let (Schedule::Planned(plan, _), Part::Window) = (&sampler.schedule, part) {
+            // Where programs run at different speeds, and one ends, the others may be beyond an interval of the
+            // plan already: it is measured here.
+            let whole = plan.begin(1) * sampler.running(&self.hw);
+            if end < now.saturating_add(whole / 2) {
+                end = now + whole;
+            }
+        }
         (sampler.part, sampler.part_began, sampler.end) = (part, now, end);
         if end > now || part == Part::Window {
             self.hw.set_skipping(part == Part::Skip);
@@ -333,9 +411,9 @@ impl Machine {
 
     /// Each core looks whether the part has ended when it has run its share of what is left.
     fn set_stops(&mut self) {
-        let (now, running) = (executed(&self.hw), running(&self.hw));
+        let now = executed(&self.hw);
         let Some(sampler) = &self.sampler else { return };
-        let share = sampler.end.saturating_sub(now).div_ceil(running).max(LEAST_STEP);
+        let share = sampler.end.saturating_sub(now).div_ceil(sampler.running(&self.hw)).max(LEAST_STEP);
         for core in &mut self.hw.cores {
             core.stop_at = core.budget_end.min(core.executed.saturating_add(share));
         }

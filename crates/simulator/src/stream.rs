@@ -130,16 +130,17 @@ impl Inner {
         self.readers.iter().copied().min().unwrap_or(usize::MAX)
     }
 
-    /// Reads batches up to number `to` that nobody needs.
+    /// Passes over batches up to number `to`, which nobody needs.
     fn skip(&mut self, to: usize) {
-        let mut batch = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS + 64), events: Vec::new() };
-        while self.first < to && !self.ended && self.failed.is_none() {
-            batch.clear();
-            match self.source.fill(&mut batch) {
-                Ok(true) => self.first += 1,
-                Ok(false) => self.ended = true,
-                Err(error) => self.failed = Some(error.message),
+        if self.ended || self.failed.is_some() {
+            return;
+        }
+        match self.source.skip(to - self.first) {
+            Ok(passed) => {
+                self.first += passed;
+                self.ended = self.first < to;
             }
+            Err(error) => self.failed = Some(error.message),
         }
     }
 

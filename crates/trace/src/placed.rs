@@ -118,6 +118,15 @@ impl RecordSource for Placed {
         Ok(true)
     }
 
+    fn skip(&mut self, count: usize) -> Result<usize, SourceError> {
+        let (mut passed, mut batch) = (0, Batch::default());
+        while passed < count && !self.places.is_empty() {
+            self.fill(&mut batch)?;
+            passed += 1;
+        }
+        Ok(passed + self.source.skip(count - passed)?)
+    }
+
     fn progress(&self) -> Option<f64> {
         self.source.progress()
     }

@@ -81,7 +81,7 @@ pub struct TraceReader<R> {
     name: String,
     source: R,
     info: TraceInfo,
-    entries: Vec<BlockEntry>,
+    pub(crate) entries: Vec<BlockEntry>,
     /// Number of each block's first record.
     first_records: Vec<u64>,
     next_block: usize,
@@ -400,6 +400,21 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
             return Ok(true);
         }
         Ok(!batch.is_empty())
+    }
+
+    /// A batch is a block: the index says where the next one is.
+    fn skip(&mut self, count: usize) -> Result<usize, SourceError> {
+        let (mut passed, mut batch) = (0, Batch::default());
+        // The events before a place that was sought, and the initial address space, come with the next batch.
+        while passed < count && (!self.start_given || self.next_block < self.events_only_before || self.leave_out > 0) {
+            if !self.fill(&mut batch)? {
+                return Ok(passed);
+            }
+            passed += 1;
+        }
+        let jump = (count - passed).min(self.entries.len() - self.next_block);
+        self.next_block += jump;
+        Ok(passed + jump)
     }
 
     fn instructions(&self) -> Option<u64> {

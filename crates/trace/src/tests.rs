@@ -357,3 +357,42 @@ fn a_full_disk_keeps_the_whole_blocks_and_the_reason() {
     }
     assert_eq!(kept_most, 65536);
 }
+
+#[test]
+fn batches_that_are_passed_over_are_those_that_would_have_come() {
+    let touch = VmEvent::Touch { start: VirtAddr(1 << 20), len: 4096, write: false };
+    let bytes = written(&generated(3), &[touch]);
+    let blocks = reader(bytes.clone()).info().blocks as usize;
+    assert_eq!(blocks, 4);
+    let sought = |record: u64| {
+        let mut reader = reader(bytes.clone());
+        reader.seek_record(record);
+        reader
+    };
+    for record in [0, 100, 40_000, 70_000, 1 << 20] {
+        for (before, count) in (0..3).flat_map(|before| (0..6).map(move |count| (before, count))) {
+            let [mut passed, mut filled] = [sought(record), sought(record)];
+            let mut batch = Batch::default();
+            for _ in 0..before {
+                assert_eq!(passed.fill(&mut batch).unwrap(), filled.fill(&mut batch).unwrap());
+            }
+            let came = (0..count).take_while(|_| filled.fill(&mut batch).unwrap()).count();
+            assert_eq!(passed.skip(count).unwrap(), came, "{count} after {before} from {record}");
+            assert_eq!(drained(&mut passed).unwrap(), drained(&mut filled).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_is_passed_over_is_not_read() {
+    let mut bytes = written(&generated(3), &[]);
+    let damaged = reader(bytes.clone()).entries[1].offset as usize + 300;
+    bytes[damaged] ^= 1;
+    let mut batch = Batch::default();
+    let mut read = reader(bytes.clone());
+    assert!(read.fill(&mut batch).unwrap());
+    assert!(read.fill(&mut batch).unwrap_err().message.contains("block 1 at byte"));
+    let mut passed = reader(bytes);
+    assert_eq!(passed.skip(2).unwrap(), 2);
+    assert!(passed.fill(&mut batch).unwrap() && batch.records == generated(3).records[2 << 15..3 << 15]);
+}

@@ -74,6 +74,10 @@ impl RecordSource for Labelled {
         self.source.fill(batch)
     }
 
+    fn skip(&mut self, count: usize) -> Result<usize, SourceError> {
+        self.source.skip(count)
+    }
+
     fn instructions(&self) -> Option<u64> {
         self.source.instructions()
     }

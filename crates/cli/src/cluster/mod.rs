@@ -112,6 +112,7 @@ fn run_shard(
     runner.progress = progress::cells(numbers.len(), !arguments.no_progress);
     let finished = runner.run(numbers.iter().map(|at| study.cells[*at].clone()).collect());
     let code = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
+    finished.checkpoints.iter().filter(|_| !arguments.quiet).for_each(|told| report(told));
     finished.fewer_threads.iter().chain(&finished.notes).for_each(|note| warn(note));
     let ended = || finished.cells.iter().flatten();
     let stored = ended().filter(|ended| ended.stored).count();
@@ -152,6 +153,7 @@ fn work(arguments: &SweepArguments, study: &Study, runner: &Runner, store: &Arc<
     drop(worker);
     let code = store::finish(&arguments.store, Some(store), None);
     let worked = worked.map_err(Failure::failed)?;
+    worked.checkpoints.iter().filter(|_| !arguments.quiet).for_each(|told| report(told));
     worked.fewer_threads.iter().chain(&worked.notes).for_each(|note| warn(note));
     if !arguments.quiet {
         let stopped = runner.stop.load(Ordering::Relaxed);
@@ -180,6 +182,6 @@ fn described(worked: &Worked) -> String {
 /// Seconds that one thread takes for what is not in the store; `None` if that is not known.
 fn thread_seconds(study: &Study, store: &Mutex<Store>, runner: &Runner) -> Option<f64> {
     let Estimate { seconds, .. } =
-        ambulator_experiments::estimate(&study.cells, Some(&lock(store)), Reuse::All, runner, false);
+        ambulator_experiments::estimate(&study.cells, Some(&lock(store)), Reuse::All, runner, None);
     seconds
 }

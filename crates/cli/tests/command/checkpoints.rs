@@ -49,7 +49,8 @@ fn runs_start_from_checkpoints_and_have_the_same_results() {
     assert!(list.contains("radix on gups after 20000 instructions, with time"), "{list}");
     let (json, _) = ambulator(0, folder, &["checkpoints", "kept", "--json"]);
     assert!(serde_json::from_str::<Value>(&json).unwrap().as_array().unwrap().len() >= 2);
-    let cut = fs::read_dir(folder.join("kept")).unwrap().next().unwrap().unwrap().path();
+    let mut kept = fs::read_dir(folder.join("kept")).unwrap().map(|entry| entry.unwrap().path());
+    let cut = kept.find(|path| path.extension().is_some_and(|suffix| suffix == "ckpt")).unwrap();
     let whole = fs::read(&cut).unwrap();
     fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
     let (_, said) = ambulator(1, folder, &["checkpoints", "kept"]);

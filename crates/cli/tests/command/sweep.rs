@@ -171,3 +171,30 @@ fn a_store_that_cannot_be_made_loses_no_result() {
     let (_, said) = ambulator(2, folder, &[&run[..], &["--store", "out"]].concat());
     assert!(said.contains("the store's folder cannot be created"), "{said}");
 }
+
+#[test]
+fn a_dry_run_of_a_figure_says_what_it_takes_and_runs_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let figure = "title = 'tiny'\ndesigns = ['radix', 'thp']\n\
+                  set = ['memory.bytes=512MiB', 'memory.fragmentation.fmfi=0.0']\n\
+                  instructions = '9M'\nquick_instructions = '20k'\nwarmup = '1k'\n\
+                  programs = [{ name = 'gups', footprint = '128MiB', quick = '1MiB' }, { name = 'stream', \
+                  footprint = '96MiB', quick = '2MiB' }]\n\
+                  [[metrics]]\nname = 'ratio'\nkind = 'geomean-ratio'\ndesign = 'thp'\nbase = 'radix'\n\
+                  measure = 'ipc'\nunit = 'x'\nsource = '-'\n";
+    fs::write(folder.join("one.toml"), figure).unwrap();
+    let plan = |more: &[&str]| ambulator(0, folder, &[&["reproduce", "one.toml", "--dry-run"], more].concat()).0;
+    let said = plan(&[]).replace("\n  ", " ");
+    assert!(said.starts_with("one: 4 runs, 0 of them in the store, 4 to run: about "), "{said}");
+    assert!(said.contains("4 by a trial of 100,000 instructions") && said.contains("MiB of memory for one"), "{said}");
+    assert!(plan(&["--whole"]).starts_with("one: 8 runs, 0 of them in the store, 8 to run"));
+    let cells = || fs::read_dir(folder.join("out/results/cells")).map_or(0, Iterator::count);
+    assert_eq!(cells(), 0);
+    ambulator(0, folder, &["reproduce", "one.toml", "--quick", "--no-progress"]);
+    assert_eq!(plan(&["--quick"]), "one: 4 runs, 4 of them in the store, 0 to run\n");
+    let said = plan(&[]).replace("\n  ", " ");
+    assert!(said.contains("4 to run: about ") && said.contains("4 by stored cells of the same design"), "{said}");
+    let (_, error) = ambulator(2, folder, &["reproduce", "one.toml", "--dry-run", "--json", "one.json"]);
+    assert!(error.contains("--dry-run") && error.contains("--json"), "{error}");
+}

@@ -1,12 +1,14 @@
 //! The file of a checkpoint: a machine's state, compressed, between a magic number and a header that says
-//! what it is. The header comes last, with its length and the checksum of everything before.
+//! what it is. The header comes last, with its length and the checksum of everything before. The recording of
+//! a program has the same form.
 
 use ambulator_base::OutputFile;
 use ambulator_simulator::{CheckpointStart, LoadState, SaveState};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Take, Write};
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -68,24 +70,38 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Writes a checkpoint under a temporary name, and renames it when it is complete. Returns the bytes of the
-/// file.
-///
-/// # Errors
-/// A sentence that names the file.
-pub fn write(path: &Path, mut header: Header, save: &mut SaveState<'_>) -> Result<u64, String> {
-    let fail =
-        |error: &dyn std::fmt::Display| format!("{}: the checkpoint cannot be written ({error})", path.display());
-    let output = OutputFile::prepare(path).map_err(|error| fail(&error))?;
-    let file = output.open().map_err(|error| fail(&error))?;
-    let mut summed = Summed { to: BufWriter::new(file), hash: Xxh3::new() };
-    let mut all = || -> Result<u64, String> {
+/// A file that is being written, under a temporary name.
+pub struct Writing {
+    output: OutputFile,
+    encoder: zstd::Encoder<'static, Summed<BufWriter<File>>>,
+}
+
+impl Writing {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn begin(path: &Path) -> Result<Writing, String> {
+        let output = OutputFile::prepare(path).map_err(|error| error.to_string())?;
+        let file = output.open().map_err(|error| error.to_string())?;
+        let mut summed = Summed { to: BufWriter::new(file), hash: Xxh3::new() };
         summed.write_all(MAGIC).map_err(|error| error.to_string())?;
-        let mut encoder = zstd::Encoder::new(&mut summed, LEVEL).map_err(|error| error.to_string())?;
-        header.state_bytes = save(&mut encoder)?;
-        encoder.finish().map_err(|error| error.to_string())?;
-        let header = serde_json::to_vec(&header).map_err(|error| error.to_string())?;
-        let end = |summed: &mut Summed<BufWriter<File>>| -> io::Result<u64> {
+        let encoder = zstd::Encoder::new(summed, LEVEL).map_err(|error| error.to_string())?;
+        Ok(Writing { output, encoder })
+    }
+
+    /// Where the contents go.
+    pub fn contents(&mut self) -> &mut dyn Write {
+        &mut self.encoder
+    }
+
+    /// Writes the header and gives the file its name. Returns its bytes.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self, header: &impl Serialize) -> Result<u64, String> {
+        let header = serde_json::to_vec(header).map_err(|error| error.to_string())?;
+        let end = |mut summed: Summed<BufWriter<File>>| -> io::Result<u64> {
             summed.write_all(&header)?;
             summed.write_all(&(header.len() as u64).to_le_bytes())?;
             let sum = summed.hash.digest();
@@ -93,18 +109,30 @@ pub fn write(path: &Path, mut header: Header, save: &mut SaveState<'_>) -> Resul
             summed.to.flush()?;
             summed.to.get_mut().stream_position()
         };
-        end(&mut summed).map_err(|error| error.to_string())
+        let bytes = self.encoder.finish().and_then(end).map_err(|error| error.to_string())?;
+        self.output.finish().map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+}
+
+/// Writes a checkpoint under a temporary name, and renames it when it is complete. Returns the bytes of the
+/// file.
+///
+/// # Errors
+/// A sentence that names the file.
+pub fn write(path: &Path, mut header: Header, save: &mut SaveState<'_>) -> Result<u64, String> {
+    let mut all = || -> Result<u64, String> {
+        let mut writing = Writing::begin(path)?;
+        header.state_bytes = save(writing.contents())?;
+        writing.finish(&header)
     };
-    let bytes = all().map_err(|error| fail(&error))?;
-    drop(summed);
-    output.finish().map_err(|error| fail(&error))?;
-    Ok(bytes)
+    all().map_err(|error| format!("{}: the checkpoint cannot be written ({error})", path.display()))
 }
 
 /// A checkpoint whose checksum is right.
-pub struct Opened {
+pub struct Opened<H> {
     /// What it is of.
-    pub header: Header,
+    pub header: H,
     /// Bytes of the file.
     pub bytes: u64,
     file: File,
@@ -116,7 +144,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// A sentence that names the file: it cannot be read, is no checkpoint, is cut off or damaged.
-pub fn open(path: &Path) -> Result<Opened, String> {
+pub fn open<H: DeserializeOwned>(path: &Path) -> Result<Opened<H>, String> {
     let name = path.display();
     let unreadable = |error: io::Error| format!("{name}: the checkpoint cannot be read ({error})");
     let damaged = |what: &str| {
@@ -164,22 +192,33 @@ pub fn open(path: &Path) -> Result<Opened, String> {
     Ok(Opened { header, bytes, file, state: bytes - END - length - MAGIC.len() as u64 })
 }
 
-impl Opened {
+/// The contents of a file.
+pub type Contents = zstd::Decoder<'static, BufReader<Take<File>>>;
+
+impl<H> Opened<H> {
+    /// The contents, and the header.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn contents(mut self) -> Result<(Contents, H), String> {
+        self.file.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(|error| error.to_string())?;
+        let contents = zstd::Decoder::new(self.file.take(self.state)).map_err(|error| error.to_string())?;
+        Ok((contents, self.header))
+    }
+
     /// Gives the state to `load`.
     ///
     /// # Errors
     /// Those of `load`.
-    pub fn load(mut self, load: &mut LoadState<'_>) -> Result<(), String> {
-        self.file.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(|error| error.to_string())?;
-        let state = self.file.take(self.state);
-        let mut decoder = zstd::Decoder::new(state).map_err(|error| error.to_string())?;
-        load(&mut decoder).map(drop)
+    pub fn load(self, load: &mut LoadState<'_>) -> Result<(), String> {
+        load(&mut self.contents()?.0).map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     fn written(path: &Path) -> Header {
         let header = Header { key: "k".into(), batches: vec![Some(3), None], ..Header::default() };
@@ -197,7 +236,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one.ckpt");
         let header = written(&path);
-        let opened = open(&path).unwrap();
+        let opened = open::<Header>(&path).unwrap();
         assert_eq!(opened.header, header);
         let mut state = Vec::new();
         opened
@@ -217,6 +256,34 @@ mod tests {
     }
 
     #[test]
+    fn two_may_write_one_checkpoint_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.ckpt");
+        let (begun, written) = (Barrier::new(2), Barrier::new(2));
+        let one = || {
+            let save = &mut |to: &mut dyn Write| {
+                // Both have a file of their own open, of which neither is the checkpoint yet.
+                to.write_all(&[7; 50_000]).map_err(|error| error.to_string())?;
+                begun.wait();
+                assert!(!path.exists());
+                to.write_all(&[7; 50_000]).map_err(|error| error.to_string())?;
+                written.wait();
+                Ok(100_000)
+            };
+            write(&path, Header::default(), save).unwrap()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(one);
+            one();
+        });
+        let mut state = Vec::new();
+        let read = &mut |from: &mut dyn Read| from.read_to_end(&mut state).map(|n| n as u64).map_err(|e| e.to_string());
+        open::<Header>(&path).unwrap().load(read).unwrap();
+        assert_eq!(state, vec![7; 100_000]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
     fn damaged_and_foreign_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one.ckpt");
@@ -224,7 +291,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         let error_of = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            open(&path).err().unwrap()
+            open::<Header>(&path).err().unwrap()
         };
         for length in [8, 20, whole.len() / 2, whole.len() - 1] {
             let error = error_of(&whole[..length]);
@@ -239,6 +306,6 @@ mod tests {
             assert!(error_of(foreign).contains("this is no checkpoint of Ambulator"));
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(open(&path).err().unwrap().contains("one.ckpt: the checkpoint cannot be read"));
+        assert!(open::<Header>(&path).err().unwrap().contains("one.ckpt: the checkpoint cannot be read"));
     }
 }

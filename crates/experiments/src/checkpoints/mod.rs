@@ -4,8 +4,11 @@
 //! that count before the checkpoint is taken. Cells that differ in other settings share a checkpoint.
 
 mod file;
+mod recording;
 
 pub use file::Header;
+
+pub(crate) use recording::Recordings;
 
 use crate::cell::{Cell, is_of_this_build};
 use crate::number::bytes as show_bytes;
@@ -79,21 +82,50 @@ impl Checkpoints {
         })
     }
 
+    /// The recordings of the programs of cells that all start from checkpoints which are there; `None` unless they do.
+    pub(crate) fn recordings(&self, stream: &str, cells: &[Option<Arc<OfCell>>]) -> Option<Recordings> {
+        let mut firsts: Vec<usize> = Vec::new();
+        for cell in cells {
+            let batches = cell.as_ref()?.start().ok()??.batches;
+            let own = batches.iter().map(|first| first.map_or(usize::MAX, |first| first as usize));
+            let before = firsts.into_iter().chain(std::iter::repeat(usize::MAX));
+            firsts = own.zip(before).map(|(own, before)| own.min(before)).collect();
+        }
+        // A program that has ended in the warm-up has no batch that is needed.
+        let all_go_on = !firsts.is_empty() && firsts.iter().all(|first| *first != usize::MAX);
+        all_go_on.then(|| Recordings::of(&self.folder, stream, &firsts, Arc::clone(&self.told)))
+    }
+
+    /// How many recordings of programs a folder has, and their bytes.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn recordings_in(folder: &Path) -> Result<(usize, u64), String> {
+        let paths = paths(folder, recording::SUFFIX)?;
+        Ok((paths.len(), paths.iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum()))
+    }
+
     /// The checkpoints of a folder by name, with the bytes of each; or what is wrong with a file.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn list(folder: &Path) -> Result<Vec<Result<Listed, String>>, String> {
-        let unreadable = |error| format!("{}: the folder cannot be read ({error})", folder.display());
-        let entries = fs::read_dir(folder).map_err(unreadable)?;
-        let mut paths: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
-            .collect();
-        paths.sort();
+        let paths = paths(folder, SUFFIX)?;
         let of = |path: PathBuf| file::open(&path).map(|opened| (path, opened.header, opened.bytes));
         Ok(paths.into_iter().map(of).collect())
     }
+}
+
+/// The files of a folder whose names end so, in order.
+fn paths(folder: &Path, suffix: &str) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| format!("{}: the folder cannot be read ({error})", folder.display());
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|own| own == suffix))
+        .collect();
+    paths.sort();
+    Ok(paths)
 }
 
 /// A checkpoint of a folder: its file, what it says of itself, and its bytes.
@@ -182,7 +214,7 @@ impl OfCell {
 impl Checkpoint for OfCell {
     fn start(&self) -> Result<Option<CheckpointStart>, String> {
         let Some(at) = self.places.iter().position(|place| place.path.exists()) else { return Ok(None) };
-        let header = file::open(&self.places[at].path)?.header;
+        let header = file::open::<Header>(&self.places[at].path)?.header;
         self.check(&self.places[at], &header)?;
         *lock(&self.found) = Some(at);
         Ok(Some(header.start()))
@@ -197,7 +229,7 @@ impl Checkpoint for OfCell {
         let place = &self.places[lock(&self.found).unwrap_or(0)];
         let name = place.path.display();
         let began = Instant::now();
-        let opened = file::open(&place.path)?;
+        let opened = file::open::<Header>(&place.path)?;
         self.check(place, &opened.header)?;
         let bytes = opened.bytes;
         opened.load(load).map_err(|error| format!("{name}: the checkpoint cannot be used ({error})"))?;

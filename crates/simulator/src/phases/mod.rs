@@ -20,16 +20,40 @@ use signature::{Signature, Signer};
 struct StreamProfile {
     /// By interval of the measured region.
     signatures: Vec<Signature>,
-    /// Instructions from the begin of the region of interest to the end of the measured region.
-    instructions: u64,
+    /// Where they are.
+    places: StreamPlaces,
+}
+
+/// Where a stream's intervals begin and end, in its instructions on all of its cores since the begin of the
+/// region of interest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamPlaces {
+    /// The end of the warm-up, and the end of each interval. Empty if the stream ends in the warm-up.
+    bounds: Vec<u64>,
+    /// The end of the measured region.
+    end: u64,
+}
+
+impl StreamPlaces {
+    /// Where the stream is after `position` instructions of each core since the warm-up, of which intervals
+    /// have `interval`.
+    pub(crate) fn at(&self, position: u64, interval: u64) -> u64 {
+        let (number, rest) = ((position / interval) as usize, position % interval);
+        match (self.bounds.get(number), self.bounds.get(number + 1)) {
+            (Some(begin), Some(end)) => {
+                let part = u128::from(end - begin) * u128::from(rest) / u128::from(interval);
+                begin + part as u64
+            }
+            (Some(begin), None) => begin.saturating_add(rest).min(self.end),
+            (None, _) => self.end,
+        }
+    }
 }
 
 /// The signatures of the intervals of a program, or of the programs of a mix.
 #[derive(Clone, Debug)]
 pub struct PhaseProfile {
     streams: Vec<StreamProfile>,
-    /// Cores of each stream.
-    each: u64,
 }
 
 /// What a profile depends on, beside the programs: runs for which it is equal share one.
@@ -77,13 +101,13 @@ impl PhaseProfile {
         let mut streams: Vec<StreamProfile> = Vec::with_capacity(programs.len());
         for mut program in programs {
             let reader = StreamReader::new(&spec.run, each);
-            let before: u64 = streams.iter().map(|stream| stream.instructions).sum();
+            let before: u64 = streams.iter().map(|stream| stream.places.end).sum();
             match reader.read(program.as_mut(), &mut |own| goes_on(before + own))? {
                 Some(profile) => streams.push(profile),
                 None => return Ok(None),
             }
         }
-        Ok(Some(PhaseProfile { streams, each }))
+        Ok(Some(PhaseProfile { streams }))
     }
 
     /// The intervals that a run measures.
@@ -92,29 +116,56 @@ impl PhaseProfile {
     }
 }
 
-/// Reads one stream as a machine does: what comes before the last begin of the region of interest is set-up.
+/// A core of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct CoreOfStream {
+    /// Instructions since the region of interest began, and as many as end the core's measured region.
+    executed: u64,
+    end: u64,
+}
+
+impl CoreOfStream {
+    fn has_finished(&self) -> bool {
+        self.executed >= self.end
+    }
+}
+
+/// Reads one stream as a machine does: what comes before the last begin of the region of interest is set-up;
+/// thread `t` runs on core `t` modulo the stream's cores; and a core that has run its instructions is
+/// finished, so that what its threads do later is not run.
 struct StreamReader {
     signer: Signer,
     profile: StreamProfile,
-    /// Instructions of the stream: in the warm-up, in an interval, and through the end.
+    cores: Vec<CoreOfStream>,
+    /// The core of the records that come next.
+    core: usize,
+    /// Instructions of the stream: in the region of interest so far, and in the warm-up.
+    executed: u64,
     warmup: u64,
+    /// Instructions of a core in an interval, and in the measured region.
     interval: u64,
-    most: u64,
-    /// Instructions at the end of the current interval, or of the warm-up.
+    instructions: u64,
+    /// Where the current interval, or the warm-up, began and ends.
+    begun: u64,
     end: u64,
+    is_warm: bool,
     has_begun: bool,
 }
 
 impl StreamReader {
     fn new(run: &RunSpec, each: u64) -> StreamReader {
-        let warmup = run.warmup.saturating_mul(each);
         StreamReader {
             signer: Signer::new(),
             profile: StreamProfile::default(),
-            warmup,
-            interval: run.sample_window * each,
-            most: warmup.saturating_add(run.instructions.saturating_mul(each)),
-            end: warmup,
+            cores: vec![CoreOfStream::default(); each as usize],
+            core: 0,
+            executed: 0,
+            warmup: run.warmup.saturating_mul(each),
+            interval: run.sample_window,
+            instructions: run.instructions,
+            begun: 0,
+            end: 0,
+            is_warm: false,
             has_begun: false,
         }
     }
@@ -126,7 +177,7 @@ impl StreamReader {
     ) -> Result<Option<StreamProfile>, SourceError> {
         let mut batch = Batch::default();
         while program.fill(&mut batch)? {
-            if !goes_on(self.profile.instructions) {
+            if !goes_on(self.executed) {
                 return Ok(None);
             }
             let mut from = 0;
@@ -137,7 +188,10 @@ impl StreamReader {
                 }
                 from = to;
                 match event {
-                    VmEvent::Switch { process, .. } => self.signer.switch(*process),
+                    VmEvent::Switch { process, thread } => {
+                        self.signer.switch(*process);
+                        self.core = *thread as usize % self.cores.len();
+                    }
                     VmEvent::RegionBegin => self.begin(),
                     VmEvent::RegionEnd if self.has_begun => return Ok(Some(self.ended())),
                     _ => {}
@@ -155,42 +209,80 @@ impl StreamReader {
         self.has_begun = true;
         self.signer.take(1);
         self.profile = StreamProfile::default();
-        self.end = self.warmup;
+        (self.executed, self.begun, self.end, self.is_warm) = (0, 0, self.warmup, false);
+        self.cores.fill(CoreOfStream { executed: 0, end: u64::MAX });
+        if self.warmup == 0 {
+            self.begin_measuring();
+        }
+    }
+
+    /// The warm-up has ended.
+    fn begin_measuring(&mut self) {
+        self.is_warm = true;
+        for core in &mut self.cores {
+            core.end = core.executed.saturating_add(self.instructions);
+        }
+        self.profile.places.bounds.push(self.warmup);
+        self.begin_interval(self.warmup);
+    }
+
+    fn begin_interval(&mut self, at: u64) {
+        // Those that have not run yet have no thread, unless nothing has run.
+        let runs = |core: &&CoreOfStream| (core.executed > 0 || self.executed == 0) && !core.has_finished();
+        let running = self.cores.iter().filter(runs).count().max(1) as u64;
+        (self.begun, self.end) = (at, at.saturating_add(self.interval * running));
     }
 
     /// Records; false at the end of the measured region.
     fn records(&mut self, records: &[ambulator_base::Record]) -> bool {
+        if records.is_empty() {
+            return true;
+        }
+        if !self.has_begun {
+            self.begin();
+        }
         for record in records {
-            self.has_begun = true;
+            if self.cores[self.core].has_finished() {
+                return !self.have_finished();
+            }
             self.signer.record(record);
-            self.profile.instructions += record.instructions();
-            if self.profile.instructions >= self.end.min(self.most) {
-                while self.profile.instructions >= self.end {
-                    self.end_interval();
-                }
-                if self.profile.instructions >= self.most {
-                    return false;
-                }
+            let instructions = record.instructions();
+            self.cores[self.core].executed += instructions;
+            self.executed += instructions;
+            while self.executed >= self.end {
+                self.end_interval();
+            }
+            if self.cores[self.core].has_finished() && self.have_finished() {
+                return false;
             }
         }
         true
     }
 
+    /// Whether every core that has run has finished: a machine does not wait for threads that a program does
+    /// not have.
+    fn have_finished(&self) -> bool {
+        self.is_warm && self.cores.iter().all(|core| core.executed == 0 || core.has_finished())
+    }
+
     fn end_interval(&mut self) {
-        let signature = self.signer.take(self.interval);
-        if self.end > self.warmup {
-            self.profile.signatures.push(signature);
+        let signature = self.signer.take(self.end - self.begun);
+        if !self.is_warm {
+            return self.begin_measuring();
         }
-        self.end = self.end.saturating_add(self.interval);
+        self.profile.signatures.push(signature);
+        self.profile.places.bounds.push(self.end);
+        self.begin_interval(self.end);
     }
 
     /// The stream has ended: an interval that is half over counts.
     fn ended(mut self) -> StreamProfile {
-        let begun = self.end.saturating_sub(self.interval);
-        let own = self.profile.instructions.saturating_sub(begun);
-        if self.end > self.warmup && 2 * own >= self.interval && own < self.interval {
+        let own = self.executed.saturating_sub(self.begun);
+        if self.is_warm && 2 * own >= self.end - self.begun {
             self.profile.signatures.push(self.signer.take(own));
+            self.profile.places.bounds.push(self.executed);
         }
+        self.profile.places.end = self.executed;
         self.profile
     }
 }
@@ -235,11 +327,11 @@ mod tests {
     #[test]
     fn intervals_are_those_of_the_measured_region() {
         let whole = read(1000, Vec::new(), (0, u64::MAX));
-        assert_eq!((whole.signatures.len(), whole.instructions), (5, 5000));
+        assert_eq!((whole.signatures.len(), whole.places.end), (5, 5000));
         let short = read(1000, Vec::new(), (700, 2000));
-        assert_eq!((short.signatures.len(), short.instructions), (2, 2700), "the warm-up, and two intervals");
+        assert_eq!((short.signatures.len(), short.places.end), (2, 2700), "the warm-up, and two intervals");
         let not_even = read(1000, Vec::new(), (0, 2600));
-        assert_eq!((not_even.signatures.len(), not_even.instructions), (3, 2600));
+        assert_eq!((not_even.signatures.len(), not_even.places.end), (3, 2600));
         // Half of an interval counts, and less does not.
         assert_eq!(read(1100, Vec::new(), (0, u64::MAX)).signatures.len(), 6);
         assert_eq!(read(1099, Vec::new(), (0, u64::MAX)).signatures.len(), 5);
@@ -250,12 +342,51 @@ mod tests {
     fn set_up_does_not_count_and_the_regions_end_is_the_end() {
         let events = vec![(400, VmEvent::RegionBegin), (850, VmEvent::RegionEnd)];
         let region = read(1000, events, (250, u64::MAX));
-        assert_eq!((region.signatures.len(), region.instructions), (2, 2250));
+        assert_eq!((region.signatures.len(), region.places.end), (2, 2250));
         let again = vec![(0, VmEvent::RegionBegin), (600, VmEvent::RegionBegin)];
         assert_eq!(read(1000, again, (0, u64::MAX)).signatures.len(), 2, "the last begin is the begin");
         // Each record touches a page that none before it has touched, two bins from the end of its part.
         let first = read(1000, Vec::new(), (0, u64::MAX)).signatures[3];
         assert!(first.iter().any(|rate| (*rate - 0.2).abs() < 1e-6), "a visit in five instructions: {first:?}");
+    }
+
+    /// Intervals of 1000 instructions of a program of two cores, of which thread 1 runs before each record of
+    /// `turns` for one record.
+    fn on_two_cores(
+        length: u64,
+        turns: impl Iterator<Item = u64>,
+        (warmup, instructions): (u64, u64),
+    ) -> StreamProfile {
+        let run = RunSpec { warmup, instructions, sample_window: 1000, ..RunSpec::default() };
+        let switch = |thread| VmEvent::Switch { process: ambulator_base::ProcessId(0), thread };
+        let events = turns.flat_map(|at| [(at, switch(1)), (at + 1, switch(0))]).collect();
+        let mut stream = Stream { at: 0, length, events };
+        StreamReader::new(&run, 2).read(&mut stream, &mut |_| true).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_program_with_fewer_threads_than_cores_has_the_intervals_of_those_that_run() {
+        // The warm-up is as long for all cores together, and the measured region for the one that runs.
+        let alone = on_two_cores(10_000, std::iter::empty(), (1000, 7000));
+        assert_eq!((alone.signatures.len(), alone.places.end), (7, 9000));
+        assert_eq!(alone.places.bounds, [2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000]);
+        let both = on_two_cores(10_000, (0..10_000).step_by(2), (1000, 7000));
+        assert_eq!((both.signatures.len(), both.places.end), (7, 16_000));
+        // Without a warm-up nothing has run when the first interval begins.
+        let cold = on_two_cores(10_000, std::iter::empty(), (0, 7000));
+        assert_eq!(cold.places.bounds, [0, 2000, 3000, 4000, 5000, 6000, 7000]);
+    }
+
+    #[test]
+    fn a_thread_that_has_run_its_instructions_is_read_no_more() {
+        // Of four records, one is of thread 1: thread 0 ends first, and what it does afterwards is not run.
+        let uneven = on_two_cores(10_000, (0..10_000).step_by(4), (0, 6000));
+        assert_eq!(uneven.places.end, 12_000);
+        let steps: Vec<u64> = uneven.places.bounds.windows(2).map(|of| of[1] - of[0]).collect();
+        assert_eq!(steps, [2000, 2000, 2000, 2000, 1000, 1000, 1000, 1000]);
+        // Thread 1 ends early: the other one has its region to itself.
+        let early = on_two_cores(10_000, (0..800).step_by(2), (0, 6000));
+        assert_eq!(early.places.end, 8000);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which intervals of a program are measured, and what each of them stands for.
 
-use super::PhaseProfile;
 use super::cluster::{DIMENSIONS, Point, cluster};
 use super::signature::{PARTS, Signature};
+use super::{PhaseProfile, StreamPlaces};
 use crate::spec::RunSpec;
 use ambulator_base::Random;
 
@@ -31,21 +31,22 @@ pub struct PhasePlan {
     pub(crate) chosen: Vec<Choice>,
     /// By phase: all of its intervals.
     pub(crate) sizes: Vec<u64>,
-    /// Instructions of each core in an interval, and before the first one.
+    /// Instructions of each core in an interval.
     interval: u64,
-    warmup: u64,
-    /// Cores of each stream.
-    each: u64,
-    /// Instructions of each stream until the region's end, with the warm-up.
-    lengths: Vec<u64>,
+    /// By stream: where its intervals are.
+    streams: Vec<StreamPlaces>,
 }
 
 impl PhasePlan {
-    /// Instructions of all cores from the begin of the region of interest to `position`, in instructions of
-    /// each core from the end of the warm-up.
-    pub(crate) fn total(&self, position: u64) -> u64 {
-        let of_stream = self.warmup.saturating_add(position).saturating_mul(self.each);
-        self.lengths.iter().map(|length| of_stream.min(*length)).sum()
+    /// The number of streams.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Instructions of a stream, on all of its cores, from the begin of the region of interest to `position`,
+    /// in instructions of each core from the end of the warm-up.
+    pub(crate) fn place(&self, stream: usize, position: u64) -> u64 {
+        self.streams[stream].at(position, self.interval)
     }
 
     /// The begin of an interval, in instructions of each core from the end of the warm-up.
@@ -78,9 +79,7 @@ impl PhasePlan {
             chosen,
             sizes,
             interval: run.sample_window,
-            warmup: run.warmup,
-            each: profile.each,
-            lengths: profile.streams.iter().map(|stream| stream.instructions).collect(),
+            streams: profile.streams.iter().map(|stream| stream.places.clone()).collect(),
         }
     }
 }
@@ -142,15 +141,16 @@ mod tests {
     use super::*;
 
     /// Intervals of two sorts: `pattern` says which; the second sort has other numbers in the first part.
-    fn profile(pattern: impl Iterator<Item = bool>, instructions: u64) -> PhaseProfile {
+    fn profile(pattern: impl Iterator<Item = bool>, end: u64) -> PhaseProfile {
         let mut random = Random::new(2);
         let signature = |other: bool| {
             let mut signature = [0.0; LENGTH];
             signature[if other { 12 } else { 2 }] = 0.3 + 0.01 * random.unit() as f32;
             signature
         };
-        let signatures = pattern.map(signature).collect();
-        PhaseProfile { streams: vec![StreamProfile { signatures, instructions }], each: 1 }
+        let signatures: Vec<Signature> = pattern.map(signature).collect();
+        let bounds = (0..=signatures.len() as u64).map(|number| 500 + 1000 * number).collect();
+        PhaseProfile { streams: vec![StreamProfile { signatures, places: StreamPlaces { bounds, end } }] }
     }
 
     fn run(settings: &[(&str, u64)]) -> RunSpec {
@@ -206,11 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_those_of_all_streams_until_they_end() {
-        let mut both = profile((0..40).map(|_| false), 40_500);
-        both.streams.push(StreamProfile { signatures: Vec::new(), instructions: 3000 });
+    fn places_are_those_of_each_stream_until_it_ends() {
+        let mut both = profile((0..40).map(|_| false), 40_700);
+        // This one has two cores, of which one ends after the first interval, and ends with the second.
+        let places = StreamPlaces { bounds: vec![1000, 3000, 4000], end: 4300 };
+        both.streams.push(StreamProfile { signatures: Vec::new(), places });
+        both.streams.push(StreamProfile { signatures: Vec::new(), places: StreamPlaces { bounds: vec![], end: 70 } });
         let plan = PhasePlan::of(&both, &run(&[("phases", 1)]));
-        assert_eq!((plan.total(0), plan.total(1000), plan.total(5000)), (1000, 3000, 8500));
-        assert_eq!(plan.begin(7), 7000);
+        let places = |position| [0, 1, 2].map(|stream| plan.place(stream, position));
+        assert_eq!((places(0), places(500)), ([500, 1000, 70], [1000, 2000, 70]));
+        assert_eq!((places(1500), places(2200)), ([2000, 3500, 70], [2700, 4200, 70]));
+        assert_eq!((places(5000), places(40_400)), ([5500, 4300, 70], [40_700, 4300, 70]));
+        assert_eq!((plan.begin(7), plan.streams()), (7000, 3));
     }
 }

@@ -13,6 +13,7 @@ use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
 use crate::spec::RunSpec;
 use ambulator_base::{Archive, State, VmEvent};
+use std::ops::Range;
 
 /// Records between checks for the kernel's daemons, the end of an epoch and the end of warm-up.
 const CHECK_RECORDS: u32 = 4096;
@@ -30,6 +31,8 @@ pub(crate) struct Scheduler {
     placements: Vec<ThreadPlacement>,
     /// Records until the next check.
     until_check: u32,
+    /// By core: instructions executed when the region of interest began, with the warm-up; empty before.
+    region: Vec<u64>,
 }
 
 impl Scheduler {
@@ -42,6 +45,7 @@ impl Scheduler {
             untimed: run.untimed_warmup(),
             placements,
             until_check: CHECK_RECORDS,
+            region: Vec::new(),
         }
     }
 
@@ -132,8 +136,22 @@ impl Scheduler {
         let begins = self.phase == Phase::Setup && cores.iter().all(|core| core.phase != CorePhase::Setup);
         if begins {
             self.phase = Phase::Warmup;
+            self.region = cores.iter().map(|core| core.executed).collect();
         }
         begins
+    }
+
+    /// By core: instructions executed when the region of interest began, with the warm-up.
+    pub fn region(&self) -> &[u64] {
+        &self.region
+    }
+
+    /// The cores of each program.
+    pub fn cores_of_programs(&self, cores: usize) -> Vec<Range<usize>> {
+        match self.places_threads() {
+            true => self.placements.iter().map(ThreadPlacement::cores).collect(),
+            false => (0..cores).map(|core| core..core + 1).collect(),
+        }
     }
 
     /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
@@ -238,9 +256,10 @@ impl Scheduler {
 impl State for Scheduler {
     fn state(&mut self, archive: &mut Archive<'_>) {
         // The lengths of the run's parts are settings.
-        let Scheduler { phase, warmup: _, instructions: _, untimed: _, placements, until_check } = self;
+        let Scheduler { phase, warmup: _, instructions: _, untimed: _, placements, until_check, region } = self;
         phase.state(archive);
         until_check.state(archive);
+        region.state(archive);
         placements.iter_mut().for_each(|placement| placement.state(archive));
     }
 }

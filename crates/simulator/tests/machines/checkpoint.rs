@@ -1,10 +1,11 @@
 //! Runs that start from a checkpoint equal those that were not interrupted.
 
-use ambulator_base::RecordSource;
-use ambulator_simulator::spec::{Kind, PresetKind, Setting, Since, Spec, SpecRequest, load, presets, tree};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, VmEvent};
+use ambulator_simulator::phases::PhaseProfile;
+use ambulator_simulator::spec::{Kind, PresetKind, Sampling, Setting, Since, Spec, SpecRequest, load, presets, tree};
 use ambulator_simulator::{
     Checkpoint, CheckpointStart, Comparison, Job, LoadState, Phase, Progress, RunResult, SaveState, Schema, Status,
-    compare,
+    compare, compare_planned,
 };
 use ambulator_workloads::{ProgramRequest, open};
 use std::sync::{Arc, Mutex};
@@ -47,11 +48,14 @@ impl Progress for Give {
     }
 }
 
+/// Short runs: the warm-up maps some pages, fills the TLBs and has walks under way at its end.
+const SMALL: [&str; 3] = ["run.instructions=9000", "run.warmup=12000", "run.warmup_timing=3000"];
+
 fn spec(design: &str, options: &[&str]) -> Spec {
     // The segments of one of the designs are larger.
     let memory = if design == "utopia-restrictive" { "memory.bytes=64GiB" } else { "memory.bytes=2GiB" };
-    let small = [memory, "run.instructions=20000", "run.warmup=20000", "run.warmup_timing=5000"];
-    let options = small.iter().chain(options).map(|option| (*option).to_owned()).collect();
+    let small = [memory].into_iter().chain(SMALL);
+    let options = small.chain(options.iter().copied()).map(str::to_owned).collect();
     let request = SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() };
     load(&request).unwrap_or_else(|error| panic!("{design}: {error}")).spec
 }
@@ -62,7 +66,9 @@ fn run(specs: &[Spec], programs: Programs<'_>, checkpoints: Vec<Option<Arc<Kept>
     let jobs = specs.iter().map(|spec| Job { design: "one".into(), spec: spec.clone() }).collect();
     let progress = Arc::new(Give(checkpoints));
     let comparison = Comparison { jobs, programs: programs(), threads: 1, stop: Arc::default(), progress };
-    let runs = compare(comparison).unwrap().runs;
+    let profile = |spec: &Spec| PhaseProfile::read(spec, programs(), &mut |_| true).unwrap().unwrap();
+    let plan = |spec: &Spec| (spec.run.sampling == Sampling::Phases).then(|| profile(spec).plan(&spec.run));
+    let runs = compare_planned(comparison, specs.iter().map(plan).collect()).unwrap().runs;
     for run in &runs {
         assert!(matches!(run.status, Status::Done | Status::Outcome), "{:?}", run.outcome);
     }
@@ -81,21 +87,29 @@ fn assert_equal(one: &RunResult, other: &RunResult, what: &str) {
     assert_eq!(one.len(), other.len(), "{what}");
 }
 
-/// Runs `of` without a checkpoint, making one, and from it. All results are equal.
-fn check(of: &Spec, programs: Programs<'_>, what: &str) -> Arc<Kept> {
+/// Runs `of` making a checkpoint, and from it. The results are equal.
+fn make(of: &Spec, programs: Programs<'_>, what: &str) -> (Arc<Kept>, RunResult) {
     let kept = Arc::<Kept>::default();
-    let whole = run(std::slice::from_ref(of), programs, vec![None]);
-    let making = run(std::slice::from_ref(of), programs, vec![Some(Arc::clone(&kept))]);
+    let making = run(std::slice::from_ref(of), programs, vec![Some(Arc::clone(&kept))]).remove(0);
     assert!(kept.start().unwrap().is_some(), "{what}: there is no checkpoint");
     let restored = run(std::slice::from_ref(of), programs, vec![Some(Arc::clone(&kept))]);
-    assert_equal(&whole[0], &making[0], what);
-    assert_equal(&whole[0], &restored[0], what);
-    assert_eq!((making[0].checkpoint.as_deref(), restored[0].checkpoint.as_deref()), (None, Some("kept")));
+    assert_equal(&making, &restored[0], what);
+    assert_eq!((making.checkpoint.as_deref(), restored[0].checkpoint.as_deref()), (None, Some("kept")));
+    (kept, making)
+}
+
+/// Runs `of` without a checkpoint, making one, and from it. All results are equal.
+fn check(of: &Spec, programs: Programs<'_>, what: &str) -> Arc<Kept> {
+    let (kept, making) = make(of, programs, what);
+    let whole = run(std::slice::from_ref(of), programs, vec![None]);
+    assert_equal(&whole[0], &making, what);
     kept
 }
 
 fn program(name: &str, seed: u64) -> Box<dyn RecordSource> {
-    open(&ProgramRequest { name: name.into(), footprint: Some(24 << 20), seed, ..ProgramRequest::default() }).unwrap()
+    // The making of a graph takes longer than a run.
+    let footprint = Some(if name == "bfs" { 3 << 20 } else { 12 << 20 });
+    open(&ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() }).unwrap()
 }
 
 #[test]
@@ -114,14 +128,6 @@ fn for_each_design(act: impl Fn(&str) + std::panic::RefUnwindSafe) {
 #[test]
 fn every_design_is_restored() {
     for_each_design(|name| _ = check(&spec(name, &[]), &|| vec![program("gups", 1)], name));
-}
-
-#[test]
-fn every_design_is_restored_after_a_warmup_without_time() {
-    for_each_design(|name| {
-        let functional = spec(name, &["run.warmup_mode=functional"]);
-        check(&functional, &|| vec![program("gups", 1)], name);
-    });
 }
 
 /// Everything that depends on time only differs from the defaults.
@@ -143,11 +149,11 @@ const OTHER_TIMES: [&str; 14] = [
 ];
 
 #[test]
-fn every_design_with_other_times_starts_from_one_checkpoint() {
+fn every_design_is_restored_after_a_warmup_without_time_with_its_times_and_with_others() {
     for_each_design(|name| {
         let one = spec(name, &["run.warmup_mode=functional"]);
-        let kept = check(&one, &|| vec![program("gups", 1)], name);
-        let other = spec(name, &[&["run.warmup_mode=functional", "run.instructions=15000"], &OTHER_TIMES[..]].concat());
+        let (kept, _) = make(&one, &|| vec![program("gups", 1)], name);
+        let other = spec(name, &[&["run.warmup_mode=functional", "run.instructions=7000"], &OTHER_TIMES[..]].concat());
         assert_eq!(one.settings_of_warmup(false), other.settings_of_warmup(false));
         let programs = || vec![program("gups", 1)];
         let whole = run(std::slice::from_ref(&other), &programs, vec![None]);
@@ -171,9 +177,9 @@ fn another(of: &Spec, options: &[&str], setting: &Setting) -> Spec {
         other => panic!("{}: {other:?}", setting.key),
     };
     let specs = values.iter().filter_map(|value| {
-        let small = ["memory.bytes=2GiB", "run.instructions=20000", "run.warmup=20000", "run.warmup_timing=5000"];
         let own = format!("{}={value}", setting.key);
-        let options = small.iter().chain(options).copied().chain([own.as_str()]).map(str::to_owned).collect();
+        let small = ["memory.bytes=2GiB"].into_iter().chain(SMALL);
+        let options = small.chain(options.iter().copied()).chain([own.as_str()]).map(str::to_owned).collect();
         let request = SpecRequest { design: Some("thp".into()), options, ..SpecRequest::default() };
         let other = load(&request).ok()?.spec;
         (other != *of && other.validate().is_empty()).then_some(other)
@@ -259,13 +265,37 @@ fn several_cores_and_programs_that_take_turns_are_restored() {
 #[test]
 fn runs_without_time_without_a_warmup_and_sampled_ones_are_restored() {
     check(&spec("rmm", &["run.mode=functional"]), &|| vec![program("bfs", 1)], "without time");
-    check(&spec("thp", &["run.warmup=0", "run.interval=20000"]), &|| vec![program("bfs", 1)], "without a warm-up");
-    check(&spec("lvm", &["run.profile=5", "run.interval=20000"]), &|| vec![program("bfs", 1)], "with a profile");
+    check(&spec("thp", &["run.warmup=0", "run.interval=9000"]), &|| vec![program("bfs", 1)], "without a warm-up");
+    check(&spec("lvm", &["run.profile=5", "run.interval=9000"]), &|| vec![program("bfs", 1)], "with a profile");
     let sampled =
-        ["run.sampling=windows", "run.sample_period=10000", "run.sample_window=1000", "run.sample_timing=1000"];
+        ["run.sampling=windows", "run.sample_period=4000", "run.sample_window=1000", "run.sample_timing=1000"];
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled");
     let sampled = [&sampled[..], &["run.warmup_mode=functional"]].concat();
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled after a warm-up without time");
+    let phases = [&sampled[1..], &["run.sampling=phases", "run.warmup_mode=functional"]].concat();
+    let set_up = || -> Vec<Box<dyn RecordSource>> { vec![Box::new(SetUp { source: program("gups", 1), batches: 0 })] };
+    check(&spec("radix", &phases), &set_up, "sampled by phases, after a set-up that runs");
+}
+
+/// A program whose first batch of records is set-up, as a mark after it says.
+struct SetUp {
+    source: Box<dyn RecordSource>,
+    batches: usize,
+}
+
+impl RecordSource for SetUp {
+    fn identity(&self) -> ProgramIdentity {
+        self.source.identity()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let more = self.source.fill(batch)?;
+        self.batches += usize::from(!batch.records.is_empty());
+        if self.batches == 2 {
+            batch.events.insert(0, (0, VmEvent::RegionBegin));
+        }
+        Ok(more)
+    }
 }
 
 #[test]
