@@ -2184,6 +2184,16 @@ class Costs(Group):
     @syscall.setter
     def syscall(self, value: int | str) -> None: ...
     @property
+    def hypercall(self) -> int:
+        """A hypercall: exit of the virtual machine and entry, without the hypervisor's work.
+
+        Unit: cycles. From 0 to 10000000000. Default: 1500.
+
+        Source: our choice: a VM exit and entry is about 0.7 us.
+        """
+    @hypercall.setter
+    def hypercall(self, value: int | str) -> None: ...
+    @property
     def table_entry(self) -> int:
         """Changing or removing one table entry as part of a larger action (unmap, protect, fork, promotion).
 
@@ -2670,6 +2680,27 @@ class Dmt(Group):
         """
     @switch_cycles.setter
     def switch_cycles(self, value: int | str) -> None: ...
+    @property
+    def paravirtual(self) -> bool:
+        """The page tables of a guest ask the hypervisor for contiguous host memory (pvDMT), so that a walk loads
+        their entries without translating the address of the entry.
+
+        Default: False.
+
+        Source: DMT: KVM_HC_ALLOC_TEA in the authors' kernel.
+        """
+    @paravirtual.setter
+    def paravirtual(self, value: bool) -> None: ...
+    @property
+    def gteas(self) -> int:
+        """TEAs of a guest that the hypervisor backs with contiguous memory at once: slots of its table.
+
+        Unit: entries. From 0 to 128. Default: 16.
+
+        Source: DMT: TEA_MAX_CNT in the authors' kernel.
+        """
+    @gteas.setter
+    def gteas(self, value: int | str) -> None: ...
 
 class Hashed(Group):
     """Settings of the hashed page table.

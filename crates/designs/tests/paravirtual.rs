@@ -411,11 +411,9 @@ fn after_any_events_walks_find_what_both_kernels_have() {
         both.walker.report("", &mut direct);
         assert!(all > 300 && few * 2 > all && direct.0 * 2 > all, "{policies:?}: {:?}, {}", both.walks, direct.0);
         let counters = &both.areas.counters;
-        assert!(
-            counters.areas_backed > 5 && counters.pages_fresh + counters.pages_moved > 0,
-            "{policies:?}: {}",
-            counters.areas_backed
-        );
+        assert!(counters.areas_backed > 5, "{policies:?}: {}", counters.areas_backed);
+        // Within a huge page of the hypervisor's, everything is contiguous.
+        assert!(counters.pages_fresh > 0 || policies[1] == Always, "{policies:?}");
         assert_eq!(counters.refused_no_slot > 0, gteas == 2, "{policies:?}");
     }
 }
