@@ -108,7 +108,12 @@ fn check(of: &Spec, programs: Programs<'_>, what: &str) -> Arc<Kept> {
 
 fn program(name: &str, seed: u64) -> Box<dyn RecordSource> {
     // The making of a graph takes longer than a run.
-    let footprint = Some(if name == "bfs" { 3 << 20 } else { 12 << 20 });
+    let mebibytes = match name {
+        "bfs" => 3,
+        "memcached" => 20,
+        _ => 12,
+    };
+    let footprint = Some(mebibytes << 20);
     open(&ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() }).unwrap()
 }
 
@@ -267,8 +272,13 @@ fn runs_without_time_without_a_warmup_and_sampled_ones_are_restored() {
     check(&spec("rmm", &["run.mode=functional"]), &|| vec![program("bfs", 1)], "without time");
     check(&spec("thp", &["run.warmup=0", "run.interval=9000"]), &|| vec![program("bfs", 1)], "without a warm-up");
     check(&spec("lvm", &["run.profile=5", "run.interval=9000"]), &|| vec![program("bfs", 1)], "with a profile");
-    let sampled =
-        ["run.sampling=windows", "run.sample_period=4000", "run.sample_window=1000", "run.sample_timing=1000"];
+    let sampled = [
+        "run.sampling=windows",
+        "run.instructions=20000",
+        "run.sample_period=10000",
+        "run.sample_window=1000",
+        "run.sample_timing=1000",
+    ];
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled");
     let sampled = [&sampled[..], &["run.warmup_mode=functional"]].concat();
     check(&spec("radix", &sampled), &|| vec![program("gups", 1)], "sampled after a warm-up without time");

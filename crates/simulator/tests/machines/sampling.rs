@@ -146,7 +146,9 @@ fn numbers_of_phases_are_estimates_of_the_region_within_their_intervals() {
         let of = sampled.sampled.as_ref().unwrap();
         assert!(of.windows >= 28 && of.timed < of.covered * 2 / 5, "{} of {}", of.timed, of.covered);
         let phases = of.phases();
-        assert_eq!(phases.iter().map(|(intervals, _)| intervals).sum::<u64>(), 200, "{name}: {phases:?}");
+        // Where a thread ends first, the rest of its program has intervals of one core.
+        let intervals: u64 = phases.iter().map(|(intervals, _)| intervals).sum();
+        assert!((200..=if name == "sysbench-memory" { 210 } else { 200 }).contains(&intervals), "{name}: {phases:?}");
         assert!(phases.iter().all(|(intervals, measured)| *measured >= 2.min(*intervals)), "{phases:?}");
         // Counters are of the whole region, not of the part that was measured.
         for (one, other) in [
