@@ -651,6 +651,12 @@ impl Mmu {
         ready
     }
 
+    /// Whether [`Mmu::take_migration_hint`] returns a page.
+    #[inline(always)]
+    pub fn has_migration_hint(&self) -> bool {
+        self.migration_hint.is_some()
+    }
+
     /// A page that the operating system should migrate to where it is translated faster; returned once.
     #[inline]
     pub fn take_migration_hint(&mut self) -> Option<VirtAddr> {
