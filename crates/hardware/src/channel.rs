@@ -488,24 +488,23 @@ impl Channel {
                 break;
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
+            let hits = bank.row == request.row;
+            if *scanned == scan && (!hits || arrival > *blocked || bank.hits >= row_hit_cap) {
+                continue;
+            }
             let group = &groups[request.group as usize];
             if !ONE_RANK {
                 (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
             }
             let kind = if request.write { write_floor } else { read_floor.max(rank_read).max(group.read) };
             let mut column = kind.max(group.column);
-            let is_blocked = *scanned == scan;
-            let hits = bank.row == request.row;
             let mut activate = 0;
             if hits {
-                if column >= best_column || (is_blocked && (arrival > *blocked || bank.hits >= row_hit_cap)) {
+                if column >= best_column {
                     continue;
                 }
                 column = column.max(arrival).max(bank.column);
             } else {
-                if is_blocked {
-                    continue;
-                }
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
                 if column.max(rank_activate + rcd) >= best_column {

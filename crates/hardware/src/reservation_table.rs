@@ -126,47 +126,14 @@ impl Occupancy {
         }
         // Whole sim-host cache lines, masked. The number of grains varies, that of lines hardly does, and a
         // mispredicted branch of the sim host costs more than the grains that need not be touched.
-        let (first, last) = (from / LANES, (to - 1) / LANES);
-        let from_on = lanes(&RISING, LANES - from % LANES);
-        let until = lanes(&FALLING, LANES - 1 - (to - 1) % LANES);
-        if first == last {
-            for (n, (one, other)) in self.block(first).zip(from_on.iter().zip(until)) {
-                *n += one & other;
+        for block in from / LANES..=(to - 1) / LANES {
+            let low = from.saturating_sub(block * LANES) as i16;
+            let high = (to - block * LANES).min(LANES) as i16;
+            for (lane, n) in (0i16..).zip(self.used[Self::at(block * LANES)].0.iter_mut()) {
+                *n += u16::from(lane >= low) & u16::from(lane < high);
             }
-            return;
         }
-        self.block(first).zip(from_on).for_each(|(n, one)| *n += one);
-        for whole in first + 1..last {
-            self.block(whole).for_each(|n| *n += 1);
-        }
-        self.block(last).zip(until).for_each(|(n, one)| *n += one);
     }
-
-    #[inline(always)]
-    fn block(&mut self, block: u64) -> impl Iterator<Item = &mut u16> {
-        self.used[Self::at(block * LANES)].0.iter_mut()
-    }
-}
-
-/// Marks of lanes: from a lane on, and up to a lane, where one begins.
-static RISING: [u16; 2 * LANES as usize] = marks(false);
-static FALLING: [u16; 2 * LANES as usize] = marks(true);
-
-const fn marks(first: bool) -> [u16; 2 * LANES as usize] {
-    let mut marks = [0; 2 * LANES as usize];
-    let mut lane = 0;
-    while lane < 2 * LANES as usize {
-        marks[lane] = ((lane < LANES as usize) == first) as u16;
-        lane += 1;
-    }
-    marks
-}
-
-/// The marks of all lanes from place `at` on, which is at most the number of lanes.
-#[inline(always)]
-fn lanes(marks: &'static [u16; 2 * LANES as usize], at: u64) -> &'static [u16; LANES as usize] {
-    let places = &marks[at.min(LANES) as usize..];
-    places.first_chunk().unwrap_or(&[0; LANES as usize])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::execute::{FROM_DRAM, WALKED};
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{Archive, Batch, ProcessId, State};
+use ambulator_base::{Archive, Batch, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::CoreWindow;
 use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
@@ -124,6 +124,13 @@ impl Core {
             page_faults: run.page_faults,
             fault_cycles: run.os_cycles,
         }
+    }
+
+    /// Counts a load or a store.
+    #[inline(always)]
+    pub fn count_data(&mut self, record: &Record) {
+        let count = if record.kind == RecordKind::Load { &mut self.counters.loads } else { &mut self.counters.stores };
+        *count += 1;
     }
 
     /// Counts where a load or a store found its line, and if it walked ([`InFlight::translation`]), where its

@@ -259,7 +259,7 @@ impl Machine {
 
     /// A load or a store issues: it is translated.
     #[inline(never)]
-    fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
+    pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
         let access = data_access(record);
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;

@@ -283,6 +283,13 @@ impl Machine {
                         self.carry_out(number, event)?;
                         continue;
                     }
+                    Stopped::Issue(event) => {
+                        self.issue(number, event, &records[i - 1])?;
+                        if self.hw.local_time(number).0 > until {
+                            return Ok(i - from);
+                        }
+                        continue;
+                    }
                     Stopped::Record => {}
                 }
             }

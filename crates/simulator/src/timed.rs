@@ -8,7 +8,7 @@
 //! in the same order:
 //!
 //! - Events are carried out until the next record dispatches, as by [`Machine::reach`].
-//! - A translation that [`Mmu::first_hit`] finds is the one that the whole MMU would find, at the same time
+//! - A translation that [`Mmu::first_answer`] finds is the one that the whole MMU would find, at the same time
 //!   and with the same counts; on the perfect path it is the kernel's own.
 //! - A load or a store that issues as it dispatches is translated before it takes its place in the window:
 //!   neither knows of the other. Nobody can wait for its value in between.
@@ -32,8 +32,20 @@ pub(crate) enum Stopped {
     Done,
     /// Before an event of the core's window, which has been taken from there.
     Event(Event),
+    /// The last record that has run, a load or a store, issues: the event is carried out before anything else.
+    Issue(Event),
     /// Before the next record.
     Record,
+}
+
+/// What the common case did with a record.
+enum Dispatched {
+    /// It has dispatched, and all that it does in this cycle is done.
+    Whole,
+    /// It has dispatched, and issues now; the L1 TLB does not translate it.
+    Issues(Event),
+    /// It is none of the common ones: nothing has happened.
+    Not,
 }
 
 /// What the common case of one core uses of the machine.
@@ -106,12 +118,20 @@ impl Machine {
                 Err(stopped) => break stopped,
             };
             let instructions = record.instructions();
-            if instructions >= room || !common.dispatch(record, cycle) {
+            if instructions >= room {
                 break Stopped::Record;
             }
+            let issues = match common.dispatch(record, cycle) {
+                Dispatched::Whole => None,
+                Dispatched::Issues(event) => Some(event),
+                Dispatched::Not => break Stopped::Record,
+            };
             common.core.waits_until = 0;
             room -= instructions;
             at += 1;
+            if let Some(event) = issues {
+                break Stopped::Issue(event);
+            }
             if common.core.window.has_reached(last) {
                 break Stopped::Done;
             }
@@ -157,41 +177,32 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
 
     /// Dispatches a record in `cycle`, if it is a common one.
     #[inline(always)]
-    fn dispatch(&mut self, record: &Record, cycle: u64) -> bool {
+    fn dispatch(&mut self, record: &Record, cycle: u64) -> Dispatched {
         let line = record.pc.0 >> 6;
         if self.core.front_end[line as usize % FRONT_END_LINES] != line {
-            return false;
+            return Dispatched::Not;
         }
         match record.kind {
+            RecordKind::Fetch => Dispatched::Not,
             RecordKind::BranchNotTaken | RecordKind::BranchTaken => {
                 self.core.counters.branches += 1;
                 self.core.window.dispatch_branch(record);
-                true
+                Dispatched::Whole
             }
-            RecordKind::Load | RecordKind::Store if !splits(record) => {
-                let dispatched = if self.core.window.knows_operands(record) {
-                    self.dispatch_at_once(record, Cycle(cycle))
-                } else {
-                    self.dispatch_for_later(record)
-                };
-                self.core.counters.loads += u64::from(dispatched & (record.kind == RecordKind::Load));
-                self.core.counters.stores += u64::from(dispatched & (record.kind == RecordKind::Store));
-                dispatched
+            RecordKind::Load | RecordKind::Store if splits(record) => Dispatched::Not,
+            RecordKind::Load | RecordKind::Store => {
+                let at_once = self.core.window.knows_operands(record);
+                if at_once && self.dispatch_at_once(record, Cycle(cycle)) {
+                    return Dispatched::Whole;
+                }
+                let Common { core, checker, os, process, pages, .. } = self;
+                if !checker.is_mapped_page(os, pages, *process, record.va, data_access(record)) {
+                    return Dispatched::Not;
+                }
+                core.count_data(record);
+                core.window.dispatch_access(record).map_or(Dispatched::Whole, Dispatched::Issues)
             }
-            _ => false,
         }
-    }
-
-    /// Dispatches a load or a store that waits for its operands.
-    #[inline(always)]
-    fn dispatch_for_later(&mut self, record: &Record) -> bool {
-        let Common { core, checker, os, process, pages, .. } = self;
-        let is_mapped = checker.is_mapped_page(os, pages, *process, record.va, data_access(record));
-        if is_mapped {
-            let event = core.window.dispatch_access(record);
-            debug_assert!(event.is_none(), "it waits for its operands");
-        }
-        is_mapped
     }
 
     /// Dispatches a load or a store in the cycle in which it also issues, if the L1 TLB translates it.
@@ -199,6 +210,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
     fn dispatch_at_once(&mut self, record: &Record, now: Cycle) -> bool {
         let access = data_access(record);
         let Some((at, ready)) = self.translate(record.va, access, now) else { return false };
+        self.core.count_data(record);
         let window = &mut self.core.window;
         if access == AccessKind::Store {
             window.dispatch_store(record, at, ready);
@@ -272,7 +284,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         if PERFECT {
             return Some((checker.kernel_translation(pages, *process, va, access)?, now));
         }
-        let (at, ready) = core.mmu.first_hit(va, access, now)?;
+        let (at, ready) = core.mmu.first_answer(va, access, now)?;
         let accepted = if checker.is_on() {
             checker.accepts_page(os, pages, *process, va, at, access)
         } else {
@@ -281,7 +293,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         if !accepted {
             return None;
         }
-        core.mmu.count_first_hits(1);
+        core.mmu.count_first_answer(now, ready);
         Some((at, ready))
     }
 }
