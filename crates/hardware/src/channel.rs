@@ -10,7 +10,7 @@
 //! later go before them only where that does not delay them.
 
 use crate::dram_log::{Opened, Sent};
-use crate::plan::{Command, Plan, Step};
+use crate::plan::{Plan, Step};
 use ambulator_base::State;
 
 /// Timing in ticks, and the controller's limits.
@@ -93,6 +93,7 @@ pub(crate) struct Bank {
 
 /// A bank, and what a scan of the candidates has seen of its queue.
 #[derive(Clone, Copy, Debug, Default, State)]
+#[repr(align(64))]
 struct BankQueue {
     bank: Bank,
     /// The scan that met a request for another row than the open one, and when the oldest such request could
@@ -147,6 +148,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Counts a command `by` times.
+    #[inline(always)]
+    fn count(&mut self, table: bool, outcome: Outcome, held: bool, by: i64) {
+        self.outcomes[outcome as usize + 3 * usize::from(table)] += by;
+        self.activates += if outcome == Outcome::Hit { 0 } else { by };
+        self.held += if held { by } else { 0 };
+    }
+
     /// Lines that the bus has carried.
     pub fn bursts(&self) -> i64 {
         self.outcomes.iter().sum()
@@ -343,10 +352,9 @@ impl Channel {
                     rank.oldest = (rank.oldest + 3) % 4;
                     rank.activations[rank.oldest] = command.activation;
                     rank.activate = command.activate;
-                    self.tally.activates -= 1;
                 }
                 self.shared = command.shared;
-                self.count(&request, command.outcome, command.held, -1);
+                self.tally.count(command.request.table, command.outcome, command.held, -1);
                 if request.write {
                     self.ranks[request.rank as usize].read = command.read;
                     self.released += 1;
@@ -363,12 +371,6 @@ impl Channel {
             }
             None => {}
         }
-    }
-
-    #[inline(always)]
-    fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
-        self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
-        self.tally.held += if held { by } else { 0 };
     }
 
     /// Plans the next command; returns the number of its request, and its tick.
@@ -458,79 +460,82 @@ impl Channel {
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
+        // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
+        if self.ranks.len() == 1 { self.best_of::<true>() } else { self.best_of::<false>() }
+    }
+
+    #[inline(never)]
+    fn best_of<const ONE_RANK: bool>(&mut self) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
         let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
         let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
+        let (banks, groups) = (&mut **banks, &**groups);
+        let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
         self.scan += 1;
         let scan = self.scan;
         let count = candidates.len().min(rules.read_queue + self.released);
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
-        // Most channels have one rank, whose limits are the same for all.
-        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[rank.oldest]));
-        let one_rank = ranks.len() == 1;
-        let mut limit = limits(&ranks[0]);
-        let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
-        let mut best_is_write = false;
+        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[rank.oldest % 4]));
+        let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
+        // Of the best so far: its place, its command's tick, its activation's, and whether it is a write.
+        let (mut best_at, mut best_column, mut best_activate, mut best_is_write) = (0, u64::MAX, 0, false);
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if arrival >= best.column || best.column <= floor {
+            if arrival >= best_column {
                 break;
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
-            let group = &groups[request.group as usize];
-            if !one_rank {
-                limit = limits(&ranks[request.rank as usize]);
+            let hits = bank.row == request.row;
+            if *scanned == scan && (!hits || arrival > *blocked || bank.hits >= row_hit_cap) {
+                continue;
             }
-            let (rank_read, rank_activate) = limit;
-            let kind = if request.write { write_floor } else { read_floor.max(group.read).max(rank_read) };
+            let group = &groups[request.group as usize];
+            if !ONE_RANK {
+                (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
+            }
+            let kind = if request.write { write_floor } else { read_floor.max(rank_read).max(group.read) };
             let mut column = kind.max(group.column);
-            let is_blocked = *scanned == scan;
-            let (mut activate, mut outcome) = (0, Outcome::Hit);
-            if bank.row == request.row {
-                if column >= best.column || (is_blocked && (arrival > *blocked || bank.hits >= rules.row_hit_cap)) {
+            let mut activate = 0;
+            if hits {
+                if column >= best_column {
                     continue;
                 }
                 column = column.max(arrival).max(bank.column);
             } else {
-                if is_blocked {
-                    continue;
-                }
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
-                if column.max(rank_activate + rules.rcd) >= best.column {
+                if column.max(rank_activate + rcd) >= best_column {
                     continue;
                 }
-                let ready = if bank.row == NO_ROW {
-                    outcome = Outcome::Miss;
-                    arrival.max(bank.activate)
-                } else {
-                    outcome = Outcome::Conflict;
-                    precharge + rules.rp
-                };
+                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
                 activate = rank_activate.max(ready).max(group.activate);
-                column = column.max(activate + rules.rcd);
+                column = column.max(activate + rcd);
             }
-            if request.rank != shared.rank {
+            if !ONE_RANK && request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if best_is_write
-                && outcome == Outcome::Hit
-                && arrival > late_from
-                && !request.write
-                && column + rules.turn >= best.column
+            if column >= best_column
+                || (best_is_write && hits && arrival > late_from && !request.write && column + turn >= best_column)
             {
                 continue;
             }
-            if column < best.column {
-                best_is_write = request.write;
-                best = Choice { at, column, activate, outcome };
+            (best_at, best_column, best_activate, best_is_write) = (at, column, activate, request.write);
+            // No command can be sent before.
+            if column <= floor {
+                break;
             }
         }
-        (count > 0).then_some(best)
+        let request = candidates[..count].get(best_at)?;
+        let outcome = match banks[request.bank as usize].bank.row {
+            row if row == request.row => Outcome::Hit,
+            NO_ROW => Outcome::Miss,
+            _ => Outcome::Conflict,
+        };
+        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -567,19 +572,14 @@ impl Channel {
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
         let precharge = (outcome == Outcome::Conflict).then(|| request.arrival.max(bank.precharge));
         let after_refresh = self.plan.ends_with_refresh();
-        *self.plan.push(request.arrival) = Command {
-            request,
-            column,
-            outcome,
-            held,
-            after_refresh,
-            activation: rank.activations[rank.oldest],
-            activate: rank.activate,
-            read: rank.read,
-            bank: *bank,
-            group: *group,
-            shared: self.shared,
-        };
+        // Field by field: a whole command would be made elsewhere and copied.
+        let command = self.plan.push(request.arrival);
+        command.request = request;
+        command.column = column;
+        (command.outcome, command.held, command.after_refresh) = (outcome, held, after_refresh);
+        (command.activation, command.activate) = (rank.activations[rank.oldest], rank.activate);
+        command.read = rank.read;
+        (command.bank, command.group, command.shared) = (*bank, *group, self.shared);
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
@@ -591,7 +591,6 @@ impl Channel {
             bank.hits = 1;
             bank.column = activate + rules.rcd;
             bank.precharge = activate + rules.ras;
-            self.tally.activates += 1;
         }
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
@@ -627,7 +626,7 @@ impl Channel {
             let row = (outcome != Outcome::Hit).then_some(Opened { activate, precharge });
             log.push(Sent::Column { request, column, row, closed });
         }
-        self.count(&request, outcome, held, 1);
+        self.tally.count(request.table, outcome, held, 1);
     }
 }
 

@@ -24,24 +24,54 @@ pub struct Event {
 
 /// Bits of a key below its cycle for a record's place; one more is for the kind.
 const PLACE_BITS: u32 = 19;
+/// Cycles of the wheel: longer than most accesses to main memory.
+const WHEEL: usize = 1024;
+/// How far before the first event of an empty wheel later ones may be.
+const BEFORE: u64 = 256;
 
-/// Pending events in the order of their times. Each record in flight has at most one. Most events are later
-/// than those that wait already, so the queue is a sorted array that grows at its end.
+/// An event of the wheel: its place and its kind, and 1 + the node of the next event of its cycle, or 0.
+#[derive(Clone, Copy, Debug, Default, State)]
+struct Node {
+    event: u32,
+    next: u32,
+}
+
+/// Pending events in the order of their times; those of one cycle by their places.
+///
+/// Those of [`WHEEL`] cycles around now are in a wheel of lists, one for each cycle. A bit for each cycle, and one
+/// for each word of those, tells which lists have events. The few others are in an array.
 #[derive(Clone, Debug, State)]
 pub(crate) struct EventQueue {
-    /// `keys[first..end]` ascend.
-    keys: Box<[u64]>,
-    first: usize,
-    end: usize,
+    /// 1 + the node of the first event of each cycle, or 0. The cycles from `base` on are at their remainders.
+    heads: Box<[u32; WHEEL]>,
+    occupied: [u64; WHEEL / 64],
+    words: u16,
+    nodes: Vec<Node>,
+    /// 1 + the first free node, or 0.
+    free: u32,
+    base: u64,
+    /// The cycle of the earliest event of the wheel; `u64::MAX` if there is none.
+    in_wheel: u64,
+    /// Keys of the events outside of the wheel, the latest first.
+    others: Vec<u64>,
     /// The cycle of the earliest event; `u64::MAX` if there is none.
     next: u64,
 }
 
 impl EventQueue {
-    /// Room for `events` events. Little more: the array wanders through its room, and a small one stays in the
-    /// sim host's own caches.
+    /// Room for `events` events.
     pub fn new(events: usize) -> EventQueue {
-        EventQueue { keys: vec![0; events + 64].into_boxed_slice(), first: 0, end: 0, next: u64::MAX }
+        EventQueue {
+            heads: Box::new([0; WHEEL]),
+            occupied: [0; WHEEL / 64],
+            words: 0,
+            nodes: Vec::with_capacity(events),
+            free: 0,
+            base: 0,
+            in_wheel: u64::MAX,
+            others: Vec::new(),
+            next: u64::MAX,
+        }
     }
 
     /// The cycle of the earliest event; `u64::MAX` if there is none.
@@ -51,43 +81,142 @@ impl EventQueue {
     }
 
     /// Adds an event of the record at `place` in the window.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, at: u64, record: usize, kind: EventKind) {
-        let key = at << (PLACE_BITS + 1) | (record as u64) << 1 | kind as u64;
-        if self.end == self.keys.len() {
-            self.keys.copy_within(self.first.., 0);
-            self.end -= self.first;
-            self.first = 0;
+        let event = (record as u32) << 1 | kind as u32;
+        if self.in_wheel == u64::MAX {
+            self.base = at.saturating_sub(BEFORE);
         }
-        let mut place = self.end;
-        while place > self.first && self.keys[place - 1] > key {
-            self.keys[place] = self.keys[place - 1];
-            place -= 1;
-        }
-        self.keys[place] = key;
-        self.end += 1;
         self.next = self.next.min(at);
+        if at.wrapping_sub(self.base) >= WHEEL as u64 {
+            return self.push_other(at, event);
+        }
+        self.in_wheel = self.in_wheel.min(at);
+        let cycle = at as usize % WHEEL;
+        self.occupied[cycle / 64] |= 1 << (cycle % 64);
+        self.words |= 1 << (cycle / 64);
+        let mut next = self.heads[cycle];
+        let mut before = 0;
+        while let Some(node) = self.node(next)
+            && node.event <= event
+        {
+            (before, next) = (next, node.next);
+        }
+        let number = self.take_node(Node { event, next });
+        match self.nodes.get_mut((before as usize).wrapping_sub(1)) {
+            Some(node) => node.next = number,
+            None => self.heads[cycle] = number,
+        }
+    }
+
+    #[inline(always)]
+    fn node(&self, number: u32) -> Option<Node> {
+        self.nodes.get((number as usize).wrapping_sub(1)).copied()
+    }
+
+    /// Fills a free node; returns 1 + its place.
+    #[inline(always)]
+    fn take_node(&mut self, new: Node) -> u32 {
+        let number = self.free;
+        match self.nodes.get_mut((number as usize).wrapping_sub(1)) {
+            Some(node) => {
+                self.free = node.next;
+                *node = new;
+                number
+            }
+            None => self.add_node(new),
+        }
+    }
+
+    #[cold]
+    fn add_node(&mut self, new: Node) -> u32 {
+        self.nodes.push(new);
+        self.nodes.len() as u32
+    }
+
+    #[cold]
+    fn push_other(&mut self, at: u64, event: u32) {
+        let key = at << (PLACE_BITS + 1) | u64::from(event);
+        let place = self.others.partition_point(|other| *other > key);
+        self.others.insert(place, key);
     }
 
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Event> {
-        if self.first == self.end {
+        if !self.others.is_empty() {
+            return self.pop_either();
+        }
+        if self.in_wheel == u64::MAX {
             return None;
         }
-        let key = self.keys[self.first];
-        self.first += 1;
-        if self.first == self.end {
-            (self.first, self.end, self.next) = (0, 0, u64::MAX);
-        } else {
-            self.next = self.keys[self.first] >> (PLACE_BITS + 1);
-        }
-        Some(Event {
-            at: key >> (PLACE_BITS + 1),
-            place: (key >> 1) as u32 & ((1 << PLACE_BITS) - 1),
-            kind: if key & 1 == 0 { EventKind::Issue } else { EventKind::Ask },
-        })
+        let event = self.pop_from_wheel();
+        self.next = self.in_wheel;
+        Some(event)
     }
+
+    /// Takes the earliest event if there are events outside of the wheel.
+    #[cold]
+    fn pop_either(&mut self) -> Option<Event> {
+        let first = self.node(self.heads[self.in_wheel as usize % WHEEL]);
+        let in_wheel = match first {
+            Some(first) if self.in_wheel != u64::MAX => self.in_wheel << (PLACE_BITS + 1) | u64::from(first.event),
+            _ => u64::MAX,
+        };
+        let event = match self.others.pop_if(|other| *other < in_wheel) {
+            Some(key) => event(key >> (PLACE_BITS + 1), key as u32 & ((1 << (PLACE_BITS + 1)) - 1)),
+            None => self.pop_from_wheel(),
+        };
+        let other = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + 1));
+        self.next = self.in_wheel.min(other);
+        Some(event)
+    }
+
+    /// Takes the earliest event of the wheel, which is not empty.
+    #[inline(always)]
+    fn pop_from_wheel(&mut self) -> Event {
+        let at = self.in_wheel;
+        let cycle = at as usize % WHEEL;
+        let number = self.heads[cycle];
+        let free = self.free;
+        let node = &mut self.nodes[(number as usize).wrapping_sub(1)];
+        let Node { event: what, next } = *node;
+        node.next = free;
+        self.free = number;
+        self.base = at;
+        self.heads[cycle] = next;
+        if next == 0 {
+            self.occupied[cycle / 64] &= !(1 << (cycle % 64));
+            self.in_wheel = self.next_in_wheel(at);
+        }
+        event(at, what)
+    }
+
+    /// The first cycle after `at` with an event in the wheel, which has none before; `u64::MAX` if none has.
+    #[inline(always)]
+    fn next_in_wheel(&mut self, at: u64) -> u64 {
+        let cycle = at as usize % WHEEL;
+        let word = cycle / 64;
+        let later = self.occupied[word] >> (cycle % 64);
+        if later != 0 {
+            return at + u64::from(later.trailing_zeros());
+        }
+        self.words &= !(u16::from(self.occupied[word] == 0) << word);
+        if self.words == 0 {
+            return u64::MAX;
+        }
+        // The word itself comes last: its lower bits are the latest cycles.
+        let ahead = self.words.rotate_right(word as u32 + 1).trailing_zeros() as usize + 1;
+        let word = (word + ahead) % (WHEEL / 64);
+        let found = word * 64 + self.occupied[word].trailing_zeros() as usize;
+        at + (found.wrapping_sub(cycle) % WHEEL) as u64
+    }
+}
+
+/// The event at cycle `at` that a node or a key tells of.
+#[inline(always)]
+fn event(at: u64, what: u32) -> Event {
+    Event { at, place: what >> 1, kind: if what & 1 == 0 { EventKind::Issue } else { EventKind::Ask } }
 }
 
 #[cfg(test)]
@@ -97,26 +226,33 @@ mod tests {
 
     #[test]
     fn events_leave_in_the_order_of_their_times() {
-        let mut queue = EventQueue::new(64);
-        let mut plain: Vec<(u64, u32, EventKind)> = Vec::new();
-        let mut random = Random::new(7);
-        let mut now = 0;
-        for number in 0..20_000u32 {
-            if plain.len() < 64 {
-                let kind = if random.below(2) == 0 { EventKind::Issue } else { EventKind::Ask };
-                let at = now + random.below(300);
-                queue.push(at, number as usize, kind);
-                plain.push((at, number, kind));
-                plain.sort_unstable();
+        // The spans of time fit into the wheel, or do not.
+        for span in [8, 300, 1100, 20_000] {
+            let mut queue = EventQueue::new(64);
+            let mut plain: Vec<(u64, u32, EventKind)> = Vec::new();
+            let mut random = Random::new(span);
+            let mut now = 5000;
+            for _ in 0..10_000u32 {
+                if plain.len() < 64 {
+                    let kind = if random.below(2) == 0 { EventKind::Issue } else { EventKind::Ask };
+                    // Seldom before the last event.
+                    let at = now + random.below(span) - random.below(1 + span / 8) * u64::from(random.below(9) == 0);
+                    let place = random.below(1 << PLACE_BITS) as u32;
+                    queue.push(at, place as usize, kind);
+                    plain.push((at, place, kind));
+                    plain.sort_unstable();
+                }
+                while !plain.is_empty() && (plain.len() == 64 || random.below(2) == 0) {
+                    let (at, place, kind) = plain.remove(0);
+                    assert_eq!(queue.next(), at);
+                    assert_eq!(queue.pop(), Some(Event { at, place, kind }));
+                    now = at.max(now);
+                }
             }
-            while !plain.is_empty() && (plain.len() == 64 || random.below(2) == 0) {
-                let (at, number, kind) = plain.remove(0);
-                assert_eq!(queue.next(), at);
-                assert_eq!(queue.pop(), Some(Event { at, place: number, kind }));
-                now = at;
+            for (at, place, kind) in plain {
+                assert_eq!(queue.pop(), Some(Event { at, place, kind }));
             }
+            assert_eq!((queue.next(), queue.pop()), (u64::MAX, None));
         }
-        while queue.pop().is_some() {}
-        assert_eq!((queue.next(), queue.pop()), (u64::MAX, None));
     }
 }

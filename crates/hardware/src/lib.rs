@@ -44,7 +44,7 @@ pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
-pub use window::{CoreWindow, InFlight};
+pub use window::{CoreWindow, InFlight, InFlightAccess};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.

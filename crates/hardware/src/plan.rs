@@ -37,7 +37,7 @@ pub(crate) struct Command {
 
 /// What was decided last.
 pub(crate) enum Step<'a> {
-    Command(Command),
+    Command(&'a Command),
     /// The refresh of a rank: what was due, and its banks, before it.
     Refresh {
         rank: usize,
@@ -191,8 +191,12 @@ impl Plan {
     /// Appends a command whose request arrived at `arrival`: its place, to be filled.
     #[inline(always)]
     pub fn push(&mut self, arrival: u64) -> &mut Command {
-        if self.end - self.first > self.mask as u64 || self.end.is_multiple_of(SHRINKS) {
+        let full = self.end - self.first > self.mask as u64;
+        if self.end.is_multiple_of(SHRINKS) || (full && self.at(self.first).column > arrival.saturating_sub(self.span))
+        {
             self.make_room(arrival.saturating_sub(self.span));
+        } else if full {
+            self.first += 1;
         }
         let place = self.end as usize & self.mask;
         self.end += 1;
@@ -268,6 +272,6 @@ impl Plan {
             return None;
         }
         self.end -= 1;
-        Some(Step::Command(*self.at(self.end)))
+        Some(Step::Command(self.at(self.end)))
     }
 }

@@ -286,6 +286,31 @@ impl Mmu {
         usable.then(|| (found.physical(va), ready))
     }
 
+    /// The result that [`Mmu::translate`] would return for a data access that finds an entry in the L1 TLB which
+    /// permits it, also one that a walk in flight fills. The caller counts it ([`Mmu::count_first_answer`]).
+    /// `None` is that of [`Mmu::first_hit`].
+    #[inline(always)]
+    pub fn first_answer(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
+        if let Some(recalled) = self.recall_uncounted(va, access, now) {
+            return Some(recalled);
+        }
+        let entry = self.data.lookup(self.asid, va)?;
+        let found = entry.translation();
+        let ready = now.after(self.l1_latency.saturating_sub(1)).max(entry.ready);
+        let usable = allowed(&found, access) && (access != AccessKind::Store || found.dirty);
+        usable.then(|| (found.physical(va), ready))
+    }
+
+    /// Counts what [`Mmu::first_answer`] has found for an access at `now`: an entry that may be used at `ready`.
+    #[inline(always)]
+    pub fn count_first_answer(&mut self, now: Cycle, ready: Cycle) {
+        let joined = u64::from(ready > now.after(self.l1_latency.saturating_sub(1)));
+        self.counters.joined += joined;
+        self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
+        self.counters.l1d_tlb_hits += 1 - joined;
+        self.counters.l1d_tlb_misses += joined;
+    }
+
     /// Accesses so far that more than the L1 TLBs served.
     #[inline(always)]
     pub fn untimed_misses(&self) -> u64 {
@@ -360,14 +385,13 @@ impl Mmu {
                 if W {
                     tell_join(now.after(self.l1_latency), entry.ready);
                 }
-                self.counters.joined += joined;
-                self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
                 if access == AccessKind::Fetch {
+                    self.counters.joined += joined;
+                    self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
                     self.counters.l1i_tlb_hits += 1 - joined;
                     self.counters.l1i_tlb_misses += joined;
                 } else {
-                    self.counters.l1d_tlb_hits += 1 - joined;
-                    self.counters.l1d_tlb_misses += joined;
+                    self.count_first_answer(now, ready);
                 }
                 return Translated::Physical { at: found.physical(va), ready };
             }
@@ -654,6 +678,12 @@ impl Mmu {
             tell_computed(right, ready, verified);
         }
         ready
+    }
+
+    /// Whether [`Mmu::take_migration_hint`] returns a page.
+    #[inline(always)]
+    pub fn has_migration_hint(&self) -> bool {
+        self.migration_hint.is_some()
     }
 
     /// A page that the operating system should migrate to where it is translated faster; returned once.

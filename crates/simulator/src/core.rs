@@ -1,9 +1,10 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
+use crate::execute::{FROM_DRAM, WALKED};
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{Archive, Batch, ProcessId, State};
+use ambulator_base::{Archive, Batch, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::CoreWindow;
 use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
@@ -122,6 +123,32 @@ impl Core {
             walk_cycles: mmu.walk_cycles,
             page_faults: run.page_faults,
             fault_cycles: run.os_cycles,
+        }
+    }
+
+    /// Counts a load or a store.
+    #[inline(always)]
+    pub fn count_data(&mut self, record: &Record) {
+        let count = if record.kind == RecordKind::Load { &mut self.counters.loads } else { &mut self.counters.stores };
+        *count += 1;
+    }
+
+    /// Counts where a load or a store found its line, and if it walked ([`InFlight::translation`]), where its
+    /// walk found the entry.
+    ///
+    /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
+    #[inline(always)]
+    pub fn count_found(&mut self, translation: u8, from_dram: bool) {
+        self.counters.data_from_dram += u64::from(from_dram);
+        if translation & WALKED == 0 {
+            return;
+        }
+        let counters = &mut self.counters;
+        match (translation & !WALKED == FROM_DRAM, from_dram) {
+            (true, true) => counters.dram_translation_dram_data += 1,
+            (true, false) => counters.dram_translation_cached_data += 1,
+            (false, true) => counters.cached_translation_dram_data += 1,
+            (false, false) => counters.cached_translation_cached_data += 1,
         }
     }
 

@@ -11,9 +11,9 @@ use ambulator_hardware::{Event, EventKind, InFlight, Served};
 use ambulator_mmu::Verification;
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
-const WALKED: u8 = 8;
+pub(crate) const WALKED: u8 = 8;
 /// Of a translation whose slowest load DRAM served: the lower bits.
-const FROM_DRAM: u8 = 1 + Served::Dram as u8;
+pub(crate) const FROM_DRAM: u8 = 1 + Served::Dram as u8;
 
 /// The kind of access of a load or a store.
 #[inline(always)]
@@ -242,12 +242,12 @@ impl Machine {
     }
 
     /// Carries out an event of a core's window.
-    #[inline]
-    fn carry_out(&mut self, number: usize, event: Event) -> Result<(), Stop> {
+    #[inline(never)]
+    pub(crate) fn carry_out(&mut self, number: usize, event: Event) -> Result<(), Stop> {
         let window = &self.hw.cores[number].window;
         match event.kind {
             EventKind::Issue => {
-                let record = *window.record(event.place);
+                let record = window.record(event.place);
                 self.issue(number, event, &record)
             }
             EventKind::Ask => {
@@ -259,7 +259,7 @@ impl Machine {
 
     /// A load or a store issues: it is translated.
     #[inline(never)]
-    fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
+    pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
         let access = data_access(record);
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
@@ -316,21 +316,12 @@ impl Machine {
         asked: Cycle,
     ) -> Result<(Cycle, Served), Stop> {
         let done = self.hw.hierarchy.access(number, flight.at, access, flight.record.pc, asked);
-        let core = &mut self.hw.cores[number];
-        let from_dram = done.served == Served::Dram;
-        core.counters.data_from_dram += u64::from(from_dram);
-        if flight.translation & WALKED != 0 {
-            if let Some(va) = core.mmu.take_migration_hint() {
-                self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
-            }
-            let counters = &mut self.hw.cores[number].counters;
-            match (flight.translation & !WALKED == FROM_DRAM, from_dram) {
-                (true, true) => counters.dram_translation_dram_data += 1,
-                (true, false) => counters.dram_translation_cached_data += 1,
-                (false, true) => counters.cached_translation_dram_data += 1,
-                (false, false) => counters.cached_translation_cached_data += 1,
-            }
+        if flight.translation & WALKED != 0
+            && let Some(va) = self.hw.cores[number].mmu.take_migration_hint()
+        {
+            self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
         }
+        self.hw.cores[number].count_found(flight.translation, done.served == Served::Dram);
         Ok((done.ready, done.served))
     }
 

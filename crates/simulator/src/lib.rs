@@ -6,6 +6,8 @@ mod catalogue;
 mod census;
 mod checkpoint;
 mod colours;
+#[cfg(test)]
+mod common_tests;
 mod compare;
 mod core;
 mod counter_index;
@@ -40,10 +42,9 @@ mod skip;
 pub mod spec;
 mod statistics;
 mod stream;
+mod timed;
 mod timeline;
 mod untimed;
-#[cfg(test)]
-mod untimed_tests;
 mod walk_collection;
 mod walk_steps;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::os_events::OperatingSystem;
 use crate::sampling::Sampler;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
+use crate::timed::Stopped;
 use crate::timeline::TimelineRun;
 use ambulator_base::{Cycle, PhysAddr, Record, State};
 use std::sync::Arc;
@@ -264,13 +265,32 @@ impl Machine {
             return self.skip_records(number, records, from..to, until);
         }
         let stop_at = self.hw.cores[number].stop_at;
-        let has_common_case = self.hw.has_common_case();
+        let (has_common_case, has_timed) = (self.hw.has_common_case(), self.has_timed_common_case());
         let mut i = from;
         while i < to {
             if has_common_case {
                 i = self.run_common(number, records, i, to, until);
                 if i == to {
                     break;
+                }
+            }
+            if has_timed {
+                let (at, stopped) = self.run_timed(number, records, i, to, until);
+                i = at;
+                match stopped {
+                    Stopped::Done => return Ok(i - from),
+                    Stopped::Event(event) => {
+                        self.carry_out(number, event)?;
+                        continue;
+                    }
+                    Stopped::Issue(event) => {
+                        self.issue(number, event, &records[i - 1])?;
+                        if self.hw.local_time(number).0 > until {
+                            return Ok(i - from);
+                        }
+                        continue;
+                    }
+                    Stopped::Record => {}
                 }
             }
             let record = &records[i];

@@ -54,6 +54,12 @@ impl Checker {
         Checker { on, checked: 0, known: Box::new([empty; KNOWN]) }
     }
 
+    /// Whether it checks anything.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
     /// Translations checked so far.
     pub fn checked(&self) -> u64 {
         self.checked
@@ -118,9 +124,42 @@ impl Checker {
     /// Whether an access needs no page fault, of the kernel or of the hypervisor.
     #[inline(always)]
     pub fn is_mapped(&mut self, os: &OperatingSystem, process: ProcessId, va: VirtAddr, access: AccessKind) -> bool {
-        let state = self.page_state(os.kernel(), process, va);
+        let pages = os.kernel().page_map(process);
+        pages.is_some_and(|pages| self.is_mapped_page(os, pages, process, va, access))
+    }
+
+    /// [`Checker::is_mapped`] in a process with that page map.
+    #[inline(always)]
+    pub fn is_mapped_page(
+        &mut self,
+        os: &OperatingSystem,
+        pages: &PageMap,
+        process: ProcessId,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> bool {
+        let state = self.state_of(pages, process, va);
         let at = state.frame().start().offset(va.0 & 0xfff);
         agrees(state, va, at, access) && (!os.is_nested() || os.host_physical(at, access).is_some())
+    }
+
+    /// The kernel's own translation of an access in a process with that page map, without a hypervisor, if it
+    /// needs no fault. Counts it.
+    #[inline(always)]
+    pub fn kernel_translation(
+        &mut self,
+        pages: &PageMap,
+        process: ProcessId,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Option<PhysAddr> {
+        let state = self.state_of(pages, process, va);
+        let at = state.frame().start().offset(va.0 & 0xfff);
+        if !agrees(state, va, at, access) {
+            return None;
+        }
+        self.count_kernel_translation();
+        Some(at)
     }
 
     /// Whether a translation matches the kernel.

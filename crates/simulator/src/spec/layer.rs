@@ -75,7 +75,7 @@ impl<'s> Layers<'s> {
 
     /// The header of a TOML text, without its settings; [`Layers::add_toml`] reports its errors.
     pub(crate) fn header(schema: &'s Setting, source: &Arc<Source>) -> Header {
-        Layers::new(schema).add_toml(source)
+        Layers::new(schema).read_toml(source, false)
     }
 
     /// The keys that the layers have written so far, with their values.
@@ -96,6 +96,11 @@ impl<'s> Layers<'s> {
 
     /// Adds a TOML text as the top layer.
     pub(crate) fn add_toml(&mut self, source: &Arc<Source>) -> Header {
+        self.read_toml(source, true)
+    }
+
+    /// Reads a TOML text, with its `settings` or its header only.
+    fn read_toml(&mut self, source: &Arc<Source>, settings: bool) -> Header {
         self.layers += 1;
         let mut header = Header::default();
         let table = match DeTable::parse(&source.text) {
@@ -110,7 +115,7 @@ impl<'s> Layers<'s> {
         for (key, value) in in_order(&table) {
             if HEADER_KEYS.contains(&key.get_ref().as_ref()) {
                 reader.header(key.get_ref(), value, &mut header);
-            } else {
+            } else if settings {
                 reader.child(reader.layers.schema, key, value);
             }
         }

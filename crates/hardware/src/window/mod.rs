@@ -14,94 +14,21 @@
 //! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is placed at
 //! the gap's beginning.
 
+mod commit;
+mod entry;
+
 use crate::cycle_stack::{Cause, CycleStack};
 use crate::events::{Event, EventKind, EventQueue};
-use crate::queues::{Queue, StoreEntry, UNKNOWN};
+use crate::queues::{Queue, StoreQueue, UNKNOWN};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
 use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, State};
+use commit::commit_slot;
+use entry::{AWAITED, Entry, FORWARDS, Forward, NONE, splits};
+pub use entry::{InFlight, InFlightAccess};
 
-/// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
-const AWAITED: u64 = 1 << 63;
-/// No record.
-const NONE: u32 = u32::MAX;
 /// A load whose translation takes no longer than this asks for its line in the same event: cycles.
 const AT_ONCE: u64 = 2;
-
-/// A record in flight.
-#[derive(Clone, Copy, Debug, Default, State)]
-struct Entry {
-    record: Record,
-    /// Index of the record's instruction, counted from 1.
-    index: u64,
-    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the
-    /// `k`-th instruction of the gap commits at `base + k`.
-    base: u64,
-    /// Cycle in which the record can commit, or `UNKNOWN`. Once it has committed: the slot in which it did.
-    done: u64,
-    /// Cycle from which on its operands are known, as far as they are known; then the cycle of its issue.
-    issued: u64,
-    /// Where its data are, and when that is known; before that, the cycle of dispatch.
-    at: PhysAddr,
-    translated: u64,
-    /// Where the second line is, of a store that crosses a line.
-    second: PhysAddr,
-    /// A load that computes with a prediction: the cycle before which it does not commit; once its value is
-    /// ready, the cycles between. Else 0.
-    verified: u64,
-    /// Cycle in which a store leaves the store queue, or a load's value arrives from there; else `UNKNOWN`.
-    drained: u64,
-    /// Position in the stream of records.
-    position: u64,
-    /// Number of the youngest older store to the same word (a load), or `NONE`.
-    forwards: u32,
-    /// Place in the load or store queue.
-    queue: u32,
-    /// The first operand that waits for this record's value, and the next ones that wait for the same values
-    /// as this record's operands: `2 * place + operand`.
-    waiter: u32,
-    next: [u32; 2],
-    /// Operands that are not known yet.
-    unknown: u8,
-    /// A branch that was predicted wrongly.
-    mispredicted: bool,
-    /// How it was translated.
-    translation: u8,
-    /// What served a load's line.
-    served: Served,
-    /// Why it dispatched late, if it did.
-    late: Cause,
-}
-
-/// A store in the table of forwarding stores, which is direct-mapped by 8-byte word.
-#[derive(Clone, Copy, Debug, Default, State)]
-struct Forward {
-    word: u64,
-    number: u32,
-}
-
-/// Entries of the table of forwarding stores.
-const FORWARDS: usize = 128;
-
-/// A record in flight as the machine sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct InFlight {
-    /// The record.
-    pub record: Record,
-    /// When it issued.
-    pub issued: Cycle,
-    /// Where its data are, once it is translated.
-    pub at: PhysAddr,
-    /// Where its second line is, if it is a store that crosses a line and asks at commit.
-    pub second: PhysAddr,
-    /// When both are known.
-    pub translated: Cycle,
-    /// A load does not commit before: it computes with an address that is verified only then.
-    pub verified: Cycle,
-    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the
-    /// slowest load of the walk or the lookaside; others are the machine's.
-    pub translation: u8,
-}
 
 /// One out-of-order core's window.
 #[derive(Clone, Debug, State)]
@@ -132,15 +59,21 @@ pub struct CoreWindow {
     head: u32,
     retired: u32,
     tail: u32,
-    /// The slot in which the next record dispatches once that is known, or `UNKNOWN`, and its instructions.
+    /// The slot in which the next record dispatches once that is known, or `UNKNOWN`; its cycle or `UNKNOWN`;
+    /// and the record's instructions.
     planned: u64,
+    planned_cycle: u64,
     planned_instructions: u64,
+    /// The next record's dispatch depends on what has not happened: nothing has committed, left the store
+    /// queue or been resolved since that was found. Affects speed only.
+    #[state(skip)]
+    stuck: bool,
     /// Cycle in which each past record's value is ready, or who produces it.
     values: Box<[u64]>,
     position: u64,
     events: EventQueue,
     loads: Queue,
-    stores: Queue,
+    stores: StoreQueue,
     drained: u64,
     forwards: Box<[Forward]>,
     /// Records in flight whose values have just become known, by their places, with these values.
@@ -187,14 +120,16 @@ impl CoreWindow {
             retired: 0,
             tail: 0,
             planned: UNKNOWN,
+            planned_cycle: UNKNOWN,
             planned_instructions: 0,
+            stuck: false,
             // A producer further back than the length of the reorder buffer has committed. Explicit fetches
             // also take places.
             values: vec![0; 4 * places].into_boxed_slice(),
             position: 0,
             events: EventQueue::new(places + spec.store_queue as usize),
             loads: Queue::new(spec.load_queue as usize),
-            stores: Queue::new(spec.store_queue as usize),
+            stores: StoreQueue::new(spec.store_queue as usize),
             drained: 0,
             forwards: vec![Forward { word: UNKNOWN, number: 0 }; FORWARDS].into_boxed_slice(),
             woken: Vec::with_capacity(places),
@@ -217,17 +152,32 @@ impl CoreWindow {
     /// have not happened.
     #[inline(always)]
     pub fn plan(&mut self, record: &Record) -> Option<Cycle> {
-        if self.planned == UNKNOWN && !self.plan_dispatch(record) {
-            return None;
-        }
-        Some(Cycle(self.cycle(self.planned)))
+        let cycle = self.plan_cycle(record);
+        (cycle != UNKNOWN).then_some(Cycle(cycle))
     }
 
-    /// Finds the slot in which `record` dispatches, and counts its stalls. False if it is not known yet.
+    /// As [`CoreWindow::plan`]; `u64::MAX` for `None`.
     #[inline(always)]
-    fn plan_dispatch(&mut self, record: &Record) -> bool {
+    pub fn plan_cycle(&mut self, record: &Record) -> u64 {
+        if self.planned == UNKNOWN && !self.stuck {
+            self.plan_dispatch(record);
+        }
+        self.planned_cycle
+    }
+
+    #[inline(always)]
+    fn set_planned(&mut self, slot: u64) {
+        self.planned = slot;
+        self.planned_cycle = self.cycle(slot);
+    }
+
+    /// Finds the slot in which `record` dispatches, and counts its stalls. If it is not known yet, the window
+    /// is stuck until something happens that it can depend on.
+    #[inline(always)]
+    fn plan_dispatch(&mut self, record: &Record) {
         if self.unresolved || self.head.wrapping_sub(self.retired) as usize >= self.entries.len() {
-            return false;
+            self.stuck = true;
+            return;
         }
         let instructions = record.instructions();
         let mut slot = self.dispatched + instructions;
@@ -235,22 +185,34 @@ impl CoreWindow {
             // The instruction `rob` before this one must have committed.
             let index = self.index + instructions;
             let committed = if index > self.rob { self.commit_of(index - self.rob) } else { 0 };
-            let (freed, cause) = match record.kind {
-                RecordKind::Load => (self.loads.room(), LOAD_QUEUE),
-                RecordKind::Store => (self.stores.room(), STORE_QUEUE),
-                _ => (0, LOAD_QUEUE),
+            let freed = match record.kind {
+                RecordKind::Load => self.loads.room(),
+                RecordKind::Store => self.stores.room(),
+                _ => 0,
             };
-            if committed == UNKNOWN || freed == UNKNOWN {
-                return false;
+            if committed.max(freed) > slot || self.front > self.dispatched {
+                if committed.max(freed) == UNKNOWN {
+                    self.stuck = true;
+                    return;
+                }
+                slot = self.stalled(slot, instructions, (committed, freed), record.kind);
             }
-            if self.front > self.dispatched {
-                slot = self.delayed(slot, self.front + instructions - 1, self.front_cause());
-            }
-            slot = self.delayed(slot, committed, ROB);
-            slot = self.delayed(slot, freed, cause);
         }
-        (self.planned, self.planned_instructions) = (slot, instructions);
-        true
+        self.planned_instructions = instructions;
+        self.set_planned(slot);
+    }
+
+    /// The slot in which a record of `instructions` instructions dispatches, `slot` at the earliest: in front of
+    /// it are the front end's stall, the reorder buffer and the queue of its `kind`, which have room from
+    /// `room` on. Counts the stalls.
+    #[inline]
+    fn stalled(&mut self, slot: u64, instructions: u64, room: (u64, u64), kind: RecordKind) -> u64 {
+        let mut slot = slot;
+        if self.front > self.dispatched {
+            slot = self.delayed(slot, self.front + instructions - 1, self.front_cause());
+        }
+        slot = self.delayed(slot, room.0, ROB);
+        self.delayed(slot, room.1, if kind == RecordKind::Store { STORE_QUEUE } else { LOAD_QUEUE })
     }
 
     /// `slot`, or `until` if that is later; the difference is counted as stalls of `cause`.
@@ -285,84 +247,141 @@ impl CoreWindow {
     #[inline(always)]
     pub fn dispatch(&mut self, record: &Record) -> Option<Event> {
         assert!(self.plan(record).is_some(), "the record's dispatch depends on pending events");
-        let slot = std::mem::replace(&mut self.planned, UNKNOWN);
+        match record.kind {
+            RecordKind::Load | RecordKind::Store => return self.dispatch_access(record),
+            RecordKind::Fetch => self.dispatch_fetch(record),
+            RecordKind::BranchNotTaken | RecordKind::BranchTaken => self.dispatch_branch(record),
+        }
+        None
+    }
+
+    /// The next record, which is planned, enters the reorder buffer: what is the same for all kinds. Its place,
+    /// its position, and its cycle of dispatch.
+    #[inline(always)]
+    fn enter(&mut self, record: &Record) -> (usize, u64, u64) {
+        let (slot, cycle) = (self.planned, self.planned_cycle);
         let instructions = self.planned_instructions;
+        (self.planned, self.planned_cycle) = (UNKNOWN, UNKNOWN);
         let position = self.position;
         self.position += 1;
-        if instructions == 0 {
-            self.set_value(position, 0);
-            return None;
-        }
         self.dispatched = slot;
         self.index += instructions;
         self.counters.instructions += instructions;
         let number = self.head;
         self.head = number.wrapping_add(1);
-        let cycle = self.cycle(slot);
         let base = if self.retired == number { self.gap_base(slot, instructions) } else { slot };
         let place = self.place(number);
-        let mut known = cycle;
-        let mut unknown = 0;
-        if record.dep1 | record.dep2 != 0 && record.kind != RecordKind::Fetch {
-            unknown = self.operand(place, position, 0, record.dep1, &mut known)
-                + self.operand(place, position, 1, record.dep2, &mut known);
-        }
+        let (index, late) = (self.index, self.late);
         let entry = &mut self.entries[place];
-        entry.record = *record;
-        entry.index = self.index;
+        entry.more = (instructions - 1) as u32;
+        entry.position = position as u32;
+        entry.kind = record.kind;
+        entry.late = late;
+        entry.index = index;
         entry.base = base;
-        entry.done = UNKNOWN;
-        entry.issued = known;
         entry.translated = cycle;
-        entry.verified = 0;
-        entry.drained = UNKNOWN;
-        entry.position = position;
         entry.waiter = NONE;
+        (place, position, cycle)
+    }
+
+    /// Dispatches an explicit fetch, the next record, which is planned.
+    #[inline(never)]
+    fn dispatch_fetch(&mut self, record: &Record) {
+        if self.planned_instructions == 0 {
+            (self.planned, self.planned_cycle) = (UNKNOWN, UNKNOWN);
+            self.set_value(self.position, 0);
+            self.position += 1;
+            return;
+        }
+        let (place, position, cycle) = self.enter(record);
+        // The last instruction of the gap takes the place that the record has in other records.
+        let entry = &mut self.entries[place];
+        (entry.done, entry.issued) = (cycle, cycle);
+        self.set_value(position, 0);
+        self.retire();
+    }
+
+    /// Dispatches a branch, the next record, which is planned.
+    #[inline(always)]
+    pub fn dispatch_branch(&mut self, record: &Record) {
+        let mispredicted = !self.resolve(record);
+        let (place, position, cycle) = self.enter(record);
+        let (known, unknown) = self.operands(place, position, record, cycle);
+        let entry = &mut self.entries[place];
+        entry.issued = known;
+        if unknown == 0 {
+            let resolved = known + 1;
+            entry.done = resolved;
+            self.counters.wait_dependences += known - cycle;
+            if mispredicted {
+                self.go_on_from(resolved);
+            }
+            self.set_value(position, resolved);
+            self.retire();
+        } else {
+            entry.done = UNKNOWN;
+            (entry.unknown, entry.mispredicted) = (unknown, mispredicted);
+            self.unresolved = mispredicted;
+            self.set_value(position, AWAITED | place as u64);
+        }
+    }
+
+    /// Dispatches a load or a store, the next record, which is planned. As [`CoreWindow::dispatch`].
+    #[inline(always)]
+    pub fn dispatch_access(&mut self, record: &Record) -> Option<Event> {
+        let (place, position, cycle) = self.enter(record);
+        let (known, unknown) = self.operands(place, position, record, cycle);
+        let link = self.enter_queue(record);
+        let entry = &mut self.entries[place];
+        (entry.pc, entry.va, entry.size) = (record.pc, record.va, record.size);
+        entry.splits = splits(record);
+        entry.link = link;
+        entry.issued = known;
         entry.unknown = unknown;
+        entry.done = UNKNOWN;
+        entry.drained = UNKNOWN;
+        entry.verified = 0;
         entry.translation = 0;
         entry.served = Served::L1;
-        entry.late = self.late;
-        let word = record.va.0 / 8;
-        let forward = &mut self.forwards[(word % FORWARDS as u64) as usize];
-        match record.kind {
-            RecordKind::Load => {
-                self.counters.loads += 1;
-                entry.queue = self.loads.enter(number);
-                entry.forwards = if forward.word == word { forward.number } else { NONE };
-            }
-            RecordKind::Store => {
-                self.counters.stores += 1;
-                entry.queue = self.stores.enter(number);
-                *forward = Forward { word, number };
-            }
-            RecordKind::Fetch => {
-                // The last instruction of the gap takes the place that the record has in other records.
-                entry.done = cycle;
-                self.set_value(position, 0);
-                self.retire();
-                return None;
-            }
-            _ => {
-                let mispredicted = !self.resolve(record);
-                self.entries[place].mispredicted = mispredicted;
-                self.unresolved = mispredicted;
-            }
-        }
         self.set_value(position, AWAITED | place as u64);
         if unknown > 0 {
             return None;
         }
         self.counters.wait_dependences += known - cycle;
-        if !record.is_data() {
-            self.resolved(place);
-            self.wake();
-            return None;
-        }
         if known == cycle && self.events.next() > cycle {
             return Some(Event { at: cycle, place: place as u32, kind: EventKind::Issue });
         }
         self.events.push(known, place, EventKind::Issue);
         None
+    }
+
+    /// The load or store that has just entered the reorder buffer enters its queue: the entry's link.
+    #[inline(always)]
+    fn enter_queue(&mut self, record: &Record) -> u32 {
+        let number = self.head.wrapping_sub(1);
+        let word = record.va.0 / 8;
+        let forward = &mut self.forwards[(word % FORWARDS as u64) as usize];
+        if record.kind == RecordKind::Load {
+            self.counters.loads += 1;
+            self.loads.enter();
+            if forward.word == word { forward.number } else { NONE }
+        } else {
+            self.counters.stores += 1;
+            *forward = Forward { word, number };
+            self.stores.enter(number)
+        }
+    }
+
+    /// When the operands of `record` are known, which has entered, `cycle` at the earliest, as far as that is
+    /// known; and how many are not.
+    #[inline(always)]
+    fn operands(&mut self, place: usize, position: u64, record: &Record, cycle: u64) -> (u64, u8) {
+        let (mut known, mut unknown) = (cycle, 0);
+        if record.dep1 | record.dep2 != 0 {
+            unknown = self.operand(place, position, 0, record.dep1, &mut known)
+                + self.operand(place, position, 1, record.dep2, &mut known);
+        }
+        (known, unknown)
     }
 
     /// Operand `which` of the record that takes `place`, which is produced `distance` records before it. Its
@@ -385,6 +404,87 @@ impl CoreWindow {
         1
     }
 
+    /// Whether all operands of `record`, the next one, are known by the cycle of its dispatch, which is planned:
+    /// it issues as it dispatches, if no event is due before.
+    #[inline(always)]
+    pub fn knows_operands(&self, record: &Record) -> bool {
+        let mask = self.values.len() as u64 - 1;
+        let known = |distance: u16| {
+            let distance = u64::from(distance);
+            // A value that is awaited is later than any cycle.
+            distance == 0
+                || distance > mask
+                || self.values[(self.position.wrapping_sub(distance) & mask) as usize] <= self.planned_cycle
+        };
+        record.dep1 | record.dep2 == 0 || (known(record.dep1) && known(record.dep2))
+    }
+
+    /// Whether an older store may forward its value to `record`, the next one and a load.
+    #[inline(always)]
+    pub fn may_forward(&self, record: &Record) -> bool {
+        let word = record.va.0 / 8;
+        let Forward { word: stored, number } = self.forwards[(word % FORWARDS as u64) as usize];
+        stored == word && self.head.wrapping_sub(number) as usize <= self.entries.len()
+    }
+
+    /// Whether the next record, a load that is planned and issues as it dispatches, also asks for its line at
+    /// once, if a TLB translates its address at `translated`.
+    #[inline(always)]
+    pub fn asks_at_once(&self, translated: Cycle) -> bool {
+        translated.0 <= self.planned_cycle + AT_ONCE
+    }
+
+    /// Dispatches a load of one line, the next record, which is planned, issues at once
+    /// ([`CoreWindow::knows_operands`]), asks for its line at once ([`CoreWindow::asks_at_once`]) and takes its
+    /// value from no store ([`CoreWindow::may_forward`]). A TLB translates its address at `translated`, and its
+    /// value arrives from `served` at `ready`.
+    ///
+    /// The same as [`CoreWindow::dispatch`], [`CoreWindow::locate`] and [`CoreWindow::complete`] one after
+    /// another: nobody can wait for its value in between.
+    #[inline(always)]
+    pub fn dispatch_load(&mut self, record: &Record, translated: Cycle, ready: Cycle, served: Served) {
+        let (place, position, cycle) = self.enter(record);
+        self.counters.loads += 1;
+        self.loads.enter();
+        let entry = &mut self.entries[place];
+        entry.issued = cycle;
+        entry.translated = translated.0;
+        entry.translation = 0;
+        entry.verified = 0;
+        entry.done = ready.0;
+        entry.served = served;
+        self.set_value(position, ready.0);
+        self.retire();
+    }
+
+    /// Dispatches a store to one line, the next record, which is planned and issues at once
+    /// ([`CoreWindow::knows_operands`]): a TLB translates its address to `at` at `translated`.
+    ///
+    /// The same as [`CoreWindow::dispatch`] and [`CoreWindow::locate`] one after another.
+    #[inline(always)]
+    pub fn dispatch_store(&mut self, record: &Record, at: PhysAddr, translated: Cycle) {
+        let (place, position, cycle) = self.enter(record);
+        let link = self.enter_queue(record);
+        let asks_at_commit = self.asks_at_commit;
+        let entry = &mut self.entries[place];
+        (entry.pc, entry.va, entry.size) = (record.pc, record.va, record.size);
+        entry.splits = false;
+        entry.link = link;
+        entry.issued = cycle;
+        entry.translated = translated.0;
+        entry.translation = 0;
+        entry.verified = 0;
+        entry.served = Served::L1;
+        entry.drained = UNKNOWN;
+        entry.at = at;
+        entry.done = if asks_at_commit { translated.0.max(cycle + 1) } else { cycle + 1 };
+        if !asks_at_commit {
+            self.events.push(translated.0, place, EventKind::Ask);
+        }
+        self.set_value(position, cycle);
+        self.retire();
+    }
+
     /// The earliest event's cycle; `u64::MAX` if there is none.
     #[inline(always)]
     pub fn next_event(&self) -> u64 {
@@ -399,94 +499,145 @@ impl CoreWindow {
 
     /// The load or store of an event that issues.
     #[inline(always)]
-    pub fn record(&self, place: u32) -> &Record {
-        &self.entries[place as usize].record
+    pub fn record(&self, place: u32) -> Record {
+        self.entries[place as usize].record()
     }
 
     /// The load or store of an event that asks for its line.
     #[inline(always)]
     pub fn in_flight(&self, place: u32) -> InFlight {
-        let Entry { record, issued, at, second, translated, verified, translation, .. } = self.entries[place as usize];
+        let entry = &self.entries[place as usize];
         InFlight {
-            record,
-            issued: Cycle(issued),
-            at,
-            second,
-            translated: Cycle(translated),
-            verified: Cycle(verified),
-            translation,
+            record: entry.record(),
+            issued: Cycle(entry.issued),
+            at: entry.at,
+            second: entry.second,
+            translated: Cycle(entry.translated),
+            verified: Cycle(entry.verified),
+            translation: entry.translation,
         }
+    }
+
+    /// The load or store of an event, if it accesses one line.
+    #[inline(always)]
+    pub fn access_in_flight(&self, place: u32) -> Option<InFlightAccess> {
+        let entry = &self.entries[place as usize];
+        if entry.splits {
+            return None;
+        }
+        Some(InFlightAccess {
+            pc: entry.pc,
+            va: entry.va,
+            is_store: entry.kind == RecordKind::Store,
+            issued: Cycle(entry.issued),
+            at: entry.at,
+            translated: Cycle(entry.translated),
+            translation: entry.translation,
+        })
     }
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
     /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
     /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later
     /// than `flight.translated` where pages are translated after the last level.
-    #[inline(always)]
     pub fn locate(&mut self, place: u32, flight: &InFlight, known: Cycle) -> bool {
-        let place = place as usize;
-        let (issued, translated) = (flight.issued.0, flight.translated.0);
-        let entry = &mut self.entries[place];
-        entry.issued = issued;
+        let entry = &mut self.entries[place as usize];
+        entry.issued = flight.issued.0;
         entry.translation = flight.translation;
-        entry.translated = translated;
         entry.verified = flight.verified.0;
-        if entry.record.kind == RecordKind::Load {
-            entry.translated = known.0.max(translated);
-            // A value from the store queue does not wait for the translation.
-            let forwards = entry.forwards;
-            if forwards != NONE
-                && let Some(data) = self.forwarding(forwards, issued)
-            {
-                self.entries[place].drained = issued.max(data) + self.forward_latency;
-                return true;
-            }
-            if translated <= issued + AT_ONCE {
-                return true;
-            }
-        }
-        let entry = &mut self.entries[place];
-        entry.at = flight.at;
         entry.second = flight.second;
-        if entry.record.kind == RecordKind::Load {
-            self.events.push(translated, place, EventKind::Ask);
-            return false;
+        if entry.kind == RecordKind::Load {
+            entry.translated = known.0.max(flight.translated.0);
+            return self.locate_load(place, flight.issued, flight.at, flight.translated);
         }
-        // The store commits once its data are ready; its line may arrive later.
-        entry.done = issued + 1;
-        if self.asks_at_commit {
-            entry.done = entry.done.max(translated);
-        } else {
-            self.events.push(translated, place, EventKind::Ask);
-        }
-        self.become_known(place, issued);
-        self.wake();
+        entry.translated = flight.translated.0;
+        self.locate_store(place, flight.issued, flight.at, flight.translated);
         false
+    }
+
+    /// [`CoreWindow::locate`] of a load or a store of one line that a TLB translates.
+    #[inline(always)]
+    pub fn locate_hit(&mut self, place: u32, is_store: bool, issued: Cycle, at: PhysAddr, translated: Cycle) -> bool {
+        let entry = &mut self.entries[place as usize];
+        entry.issued = issued.0;
+        entry.translated = translated.0;
+        if !is_store {
+            return self.locate_load(place, issued, at, translated);
+        }
+        self.locate_store(place, issued, at, translated);
+        false
+    }
+
+    #[inline(always)]
+    fn locate_load(&mut self, place: u32, issued: Cycle, at: PhysAddr, translated: Cycle) -> bool {
+        let place = place as usize;
+        let forwards = self.entries[place].link;
+        // A value from the store queue does not wait for the translation.
+        if forwards != NONE
+            && let Some(data) = self.forwarding(forwards, issued.0)
+        {
+            self.entries[place].drained = issued.0.max(data) + self.forward_latency;
+            return true;
+        }
+        if translated.0 <= issued.0 + AT_ONCE {
+            return true;
+        }
+        self.entries[place].at = at;
+        self.events.push(translated.0, place, EventKind::Ask);
+        false
+    }
+
+    #[inline(always)]
+    fn locate_store(&mut self, place: u32, issued: Cycle, at: PhysAddr, translated: Cycle) {
+        let place = place as usize;
+        let entry = &mut self.entries[place];
+        entry.at = at;
+        // The store commits once its data are ready; its line may arrive later.
+        entry.done = issued.0 + 1;
+        if self.asks_at_commit {
+            entry.done = entry.done.max(translated.0);
+        } else {
+            self.events.push(translated.0, place, EventKind::Ask);
+        }
+        self.become_known(place, issued.0);
+        self.retire();
     }
 
     /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in
     /// which the value is ready, which is earlier than `ready` when an older store forwards it.
-    #[inline(always)]
     pub fn complete(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
-        let place = place as usize;
-        let Entry { issued, drained, queue, .. } = self.entries[place];
-        if self.entries[place].record.kind == RecordKind::Store {
-            self.stores.stores[queue as usize].owned = ready.0;
-            self.drain();
+        if self.entries[place as usize].kind == RecordKind::Store {
+            let issued = self.entries[place as usize].issued;
+            self.complete_store(place, ready);
             return Cycle(issued);
         }
-        let mut value = ready.0;
-        self.entries[place].served = served;
-        if drained < value {
-            self.counters.forwards += 1;
-            value = drained;
-            self.entries[place].served = Served::L1;
-        }
+        self.complete_load(place, ready, served)
+    }
+
+    /// [`CoreWindow::complete`] of a store.
+    #[inline(always)]
+    pub fn complete_store(&mut self, place: u32, ready: Cycle) {
+        let queue = self.entries[place as usize].link;
+        self.stores.stores[queue as usize].owned = ready.0;
+        self.drain();
+    }
+
+    /// [`CoreWindow::complete`] of a load.
+    #[inline(always)]
+    pub fn complete_load(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
+        let place = place as usize;
         let entry = &mut self.entries[place];
+        let mut value = ready.0;
+        entry.served = served;
+        if entry.drained < value {
+            self.counters.forwards += 1;
+            value = entry.drained;
+            entry.served = Served::L1;
+        }
         entry.done = value.max(entry.verified);
         entry.verified = entry.done - value;
         self.become_known(place, value);
-        self.wake();
+        self.retire();
         Cycle(value)
     }
 
@@ -501,186 +652,10 @@ impl CoreWindow {
         (store.done != UNKNOWN && store.drained > issued).then_some(store.issued)
     }
 
-    /// The value of the record at `place` is ready at `value`.
-    #[inline(always)]
-    fn become_known(&mut self, place: usize, value: u64) {
-        let entry = &self.entries[place];
-        let known = &mut self.values[entry.position as usize & (self.values.len() - 1)];
-        // Long after, another record may have taken the place.
-        if *known == AWAITED | place as u64 {
-            *known = value;
-        }
-        if entry.waiter != NONE {
-            self.woken.push((place as u32, value));
-        }
-    }
-
-    /// Lets records issue that waited for values which have become known, and commits what can commit.
-    #[inline(always)]
-    fn wake(&mut self) {
-        while let Some((producer, value)) = self.woken.pop() {
-            let mut waiter = std::mem::replace(&mut self.entries[producer as usize].waiter, NONE);
-            while waiter != NONE {
-                let place = (waiter >> 1) as usize;
-                let entry = &mut self.entries[place];
-                waiter = entry.next[waiter as usize & 1];
-                entry.issued = entry.issued.max(value);
-                entry.unknown -= 1;
-                if entry.unknown == 0 {
-                    self.counters.wait_dependences += entry.issued - entry.translated;
-                    if entry.record.is_data() {
-                        self.events.push(entry.issued, place, EventKind::Issue);
-                    } else {
-                        self.resolved(place);
-                    }
-                }
-            }
-        }
-        self.retire();
-    }
-
-    /// The branch at `place` is resolved a cycle after it issued.
-    #[inline(always)]
-    fn resolved(&mut self, place: usize) {
-        let entry = &mut self.entries[place];
-        let resolved = entry.issued + 1;
-        entry.done = resolved;
-        if entry.mispredicted {
-            self.unresolved = false;
-            let resumes = (resolved + self.penalty) * self.width;
-            if resumes > self.front {
-                self.front = resumes;
-                self.front_branch = true;
-            }
-        }
-        self.become_known(place, resolved);
-    }
-
-    /// Commits the records whose turn it is.
-    #[inline(always)]
-    fn retire(&mut self) {
-        while self.retired != self.head {
-            let place = self.place(self.retired);
-            if self.entries[place].done == UNKNOWN {
-                return;
-            }
-            let commit = self.commit_slot(&self.entries[place], self.entries[place].done);
-            if commit > self.committed + self.entries[place].record.instructions() {
-                self.waited_for(place, commit);
-            }
-            self.committed = commit;
-            let entry = &mut self.entries[place];
-            entry.done = commit;
-            let queue = entry.queue as usize;
-            match entry.record.kind {
-                RecordKind::Load => self.loads.leave(commit),
-                RecordKind::Store => {
-                    self.stores.stores[queue].committed = commit;
-                    if self.asks_at_commit {
-                        self.events.push(self.cycle(commit), place, EventKind::Ask);
-                    } else {
-                        self.drain();
-                    }
-                }
-                _ => {}
-            }
-            self.retired = self.retired.wrapping_add(1);
-            if self.retired != self.head {
-                let next = self.place(self.retired);
-                let Entry { base, record, .. } = &self.entries[next];
-                self.entries[next].base = self.gap_base(*base, record.instructions());
-            }
-        }
-    }
-
-    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last
-    /// one: adds the slots between to the cycle stack. It dispatched late; then it waited for its operands,
-    /// its translation and its data, of which the latest counts first.
-    #[inline]
-    fn waited_for(&mut self, place: usize, commit: u64) {
-        let Entry { record, base, done, translated, verified, issued, translation, served, late, .. } =
-            self.entries[place];
-        self.stack.add(late, base.saturating_sub(self.committed));
-        let left = commit.saturating_sub(base.max(self.committed) + record.instructions());
-        let (mut data, mut translating) = (0, 0);
-        if record.kind == RecordKind::Load {
-            // The walk that verifies a prediction may end after the data are there.
-            translating = left.min(verified * self.width);
-            data = (left - translating).min((done - verified).saturating_sub(translated) * self.width);
-        }
-        if record.is_data() {
-            let rest = left - data - translating;
-            translating += rest.min(translated.min(done).saturating_sub(issued) * self.width);
-        }
-        let (of_data, of_translation) = (Cause::of_data(served), Cause::of_translation(translation));
-        self.stack.add(of_data, data);
-        self.stack.add(of_translation, translating);
-        if data + translating > 0 {
-            self.waited = if data >= translating { of_data } else { of_translation };
-        }
-    }
-
-    /// Stores leave the store queue in order, one a cycle, when they have committed and own their lines.
-    #[inline(always)]
-    fn drain(&mut self) {
-        // The place that is entered next may be empty.
-        while self.stores.released[self.stores.oldest as usize] == UNKNOWN {
-            let StoreEntry { owned, committed, number } = self.stores.stores[self.stores.oldest as usize];
-            if owned == UNKNOWN || committed == UNKNOWN {
-                return;
-            }
-            self.drained = (self.cycle(committed) + 1).max(owned).max(self.drained + 1);
-            self.stores.leave(self.drained * self.width);
-            if self.head.wrapping_sub(number) as usize <= self.entries.len() {
-                let place = self.place(number);
-                self.entries[place].drained = self.drained;
-            }
-        }
-    }
-
-    /// `base` of a record that dispatches at `slot`, when all records before it have committed.
-    #[inline(always)]
-    fn gap_base(&self, slot: u64, instructions: u64) -> u64 {
-        self.committed.max(slot - instructions + self.width)
-    }
-
-    /// The slot in which the oldest record in flight commits, if it is done at `cycle`.
-    #[inline(always)]
-    fn commit_slot(&self, entry: &Entry, cycle: u64) -> u64 {
-        let gap_end = entry.base + entry.record.instructions() - 1;
-        (cycle * self.width).max(gap_end.max(self.committed) + 1)
-    }
-
     /// The cycle of a slot.
     #[inline(always)]
     fn cycle(&self, slot: u64) -> u64 {
         if self.reciprocal == 0 { slot } else { divide(slot, self.reciprocal) }
-    }
-
-    /// The slot in which instruction `index` commits, or `UNKNOWN` while that depends on pending events.
-    #[inline(always)]
-    fn commit_of(&mut self, index: u64) -> u64 {
-        if index > self.index {
-            // Within the gap that dispatches next: it commits at full width after the last commit.
-            if self.retired != self.head {
-                return UNKNOWN;
-            }
-            self.tail = self.head;
-            return self.committed + (index - self.index);
-        }
-        while self.tail != self.retired && self.entries[self.place(self.tail)].index < index {
-            self.tail = self.tail.wrapping_add(1);
-        }
-        if self.tail == self.head {
-            return self.committed;
-        }
-        let entry = &self.entries[self.place(self.tail)];
-        let commit = if self.tail == self.retired { UNKNOWN } else { entry.done };
-        if index >= entry.index {
-            return commit;
-        }
-        let before = entry.index - entry.record.instructions();
-        (entry.base + index.saturating_sub(before)).min(commit)
     }
 
     /// When the store that was dispatched last asks for its line, if it issued at `issued`, its address is
@@ -690,7 +665,8 @@ impl CoreWindow {
             return translated;
         }
         let entry = &self.entries[self.place(self.head.wrapping_sub(1))];
-        Cycle(self.cycle(self.commit_slot(entry, translated.0.max(issued.0 + 1))))
+        let done = translated.0.max(issued.0 + 1) * self.width;
+        Cycle(self.cycle(commit_slot(entry, self.committed, done)))
     }
 
     /// Whether stores ask for their lines when they commit ([`StoreRequest::Commit`]).
@@ -758,7 +734,7 @@ impl CoreWindow {
         self.dispatched = end;
         self.committed = self.committed.max(end);
         if self.planned != UNKNOWN {
-            self.planned = self.planned.max(end + self.planned_instructions);
+            self.set_planned(self.planned.max(end + self.planned_instructions));
         }
         self.counters.serializations += 1;
     }
@@ -771,7 +747,8 @@ impl CoreWindow {
             self.front = slot;
             self.front_branch = false;
             if self.planned != UNKNOWN && self.planned_instructions > 0 {
-                self.planned = self.delayed(self.planned, slot + self.planned_instructions - 1, FRONT);
+                let planned = self.delayed(self.planned, slot + self.planned_instructions - 1, FRONT);
+                self.set_planned(planned);
             }
         }
     }
@@ -789,6 +766,19 @@ impl CoreWindow {
         Cycle(self.cycle(self.dispatched.max(self.front)))
     }
 
+    /// The slot that the last instruction's dispatch and the front end have reached when [`CoreWindow::now`] is
+    /// later than cycle `until`.
+    #[inline(always)]
+    pub fn slot_after(&self, until: u64) -> u64 {
+        until.saturating_add(1).saturating_mul(self.width)
+    }
+
+    /// Whether [`CoreWindow::now`] has reached a slot of [`CoreWindow::slot_after`].
+    #[inline(always)]
+    pub fn has_reached(&self, slot: u64) -> bool {
+        self.dispatched.max(self.front) >= slot
+    }
+
     /// The cycle in which everything so far has committed whose time of commit is known: with no event
     /// pending, the run's length.
     #[inline(always)]
@@ -802,7 +792,8 @@ impl CoreWindow {
         self.counted_from += now.since(self.retired_cycle());
         let slot = now.0 * self.width;
         (self.dispatched, self.committed) = (slot.max(self.dispatched), slot.max(self.committed));
-        self.planned = UNKNOWN;
+        (self.planned, self.planned_cycle) = (UNKNOWN, UNKNOWN);
+        self.stuck = false;
     }
 
     /// Instructions dispatched since the counters were last reset.

@@ -1,0 +1,63 @@
+//! The common cases of the run loop do what each record would do by itself: with a watch, none goes through
+//! them.
+
+use crate::result::RunResult;
+use crate::spec::{Spec, SpecRequest, load};
+use crate::{Machine, Phase, SharedStream};
+use ambulator_base::watch::watch;
+use ambulator_workloads::{ProgramRequest, open};
+
+fn machine(spec: &Spec, program: &str) -> Machine {
+    let programs = (0..spec.machine.cores.into()).map(|seed| {
+        let (name, footprint) = (program.to_owned(), Some(8 << 20));
+        let request = ProgramRequest { name, footprint, seed, ..ProgramRequest::default() };
+        (SharedStream::new(open(&request).unwrap(), 1), 0)
+    });
+    Machine::new(spec, programs.collect()).unwrap()
+}
+
+/// The result of a whole run.
+fn run(spec: &Spec, program: &str, watched: bool) -> RunResult {
+    let mut machine = machine(spec, program);
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = if watched && machine.phase() != Phase::Setup {
+            watch(|| machine.advance(200)).0.unwrap()
+        } else {
+            machine.advance(200).unwrap()
+        };
+    }
+    machine.result("a design", spec).0
+}
+
+fn compare(design: &str, program: &str, options: &[&str]) {
+    let options = options.iter().chain(&["memory.bytes=4GiB", "run.instructions=30000"]);
+    let options = options.map(|&option| option.to_owned()).collect();
+    let spec = load(&SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() }).unwrap().spec;
+    let (plain, watched) = (run(&spec, program, false), run(&spec, program, true));
+    assert!(plain.simulated_instructions >= 30_000, "{design} on {program}");
+    assert_eq!(plain.checked_translations > 0, spec.run.oracle, "{design} on {program}");
+    assert_eq!(plain.counters, watched.counters, "{design} on {program}");
+    assert_eq!(plain.checked_translations, watched.checked_translations, "{design} on {program}");
+}
+
+#[test]
+fn the_common_case_without_time_counts_as_record_by_record() {
+    compare("radix", "gups", &["run.mode=functional"]);
+    compare("thp", "bfs", &["run.mode=functional", "machine.cores=2"]);
+    compare("utopia", "gups", &["run.mode=functional", "run.warmup=20000"]);
+    compare("nested", "bfs", &["run.mode=functional"]);
+    compare("radix", "gups", &["run.warmup=40000", "run.warmup_mode=functional"]);
+}
+
+#[test]
+fn the_common_case_with_time_counts_as_record_by_record() {
+    compare("radix", "gups", &[]);
+    compare("thp", "bfs", &["machine.cores=2"]);
+    compare("perfect-tlb", "stream", &[]);
+    compare("perfect-tlb", "bfs", &["core.store_request=early", "core.width=1"]);
+    compare("revelator", "gups", &["core.store_request=early", "run.warmup=20000"]);
+    compare("nested", "stream", &["core.rob=16", "core.load_queue=2", "core.store_queue=1"]);
+    compare("ecpt", "gups", &["run.oracle=false", "machine.cores=2"]);
+    compare("radix", "bfs", &["mmu.l1_latency=5", "core.forward_latency=9", "core.predictor=bimodal"]);
+}
