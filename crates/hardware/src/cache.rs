@@ -374,25 +374,27 @@ impl Cache {
         }
         let way = if empty != 0 {
             self.valid += 1;
-            empty.trailing_zeros() as usize
+            let way = empty.trailing_zeros() as usize;
+            self.state.fill(set, way);
+            way
         } else {
-            self.state.victim(set)
+            self.state.replace(set)
         };
         let at = set * self.ways + way;
         let place = self.tags.way(set, way);
         let old_tag = std::mem::replace(place, tag);
         let old_flags = std::mem::replace(&mut self.flags[at], flags);
-        self.state.fill(set, way);
         if self.timed
             && let Some(stamp) = self.stamps.get_mut(at)
         {
             *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
         }
-        self.tables += usize::from(flags & TABLE != 0);
+        if (flags ^ old_flags) & TABLE != 0 {
+            self.tables = self.tables + usize::from(flags & TABLE != 0) - usize::from(old_flags & TABLE != 0);
+        }
         if empty != 0 {
             return None;
         }
-        self.tables -= usize::from(old_flags & TABLE != 0);
         self.counters.evictions += 1;
         self.counters.writebacks += u64::from(old_flags & DIRTY != 0);
         if old_flags & (PREFETCHED | SPECULATIVE) != 0 {
@@ -404,7 +406,7 @@ impl Cache {
 
     /// Takes a dirty line from the level above, which does not count as a use; returns the evicted line if it
     /// had to be allocated.
-    #[inline]
+    #[inline(always)]
     pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
         match self.find(victim.line) {
             Some(place) => {
@@ -412,8 +414,13 @@ impl Cache {
                 self.flags[at] |= DIRTY;
                 None
             }
-            None => self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now),
+            None => self.allocate(victim, now),
         }
+    }
+
+    #[inline(never)]
+    fn allocate(&mut self, victim: Victim, now: u64) -> Option<Victim> {
+        self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now)
     }
 
     /// Whether a request that leaves the core at `now` finds an MSHR free.

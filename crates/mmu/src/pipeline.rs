@@ -108,6 +108,18 @@ pub enum Translated {
     },
 }
 
+/// What the L1 data TLB alone knows of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLookUp {
+    /// It hits, and the access may use the entry at once: what [`Mmu::translate`] would return.
+    Hit(PhysAddr, Cycle),
+    /// It misses: [`Mmu::translate_missed`] goes on. Nothing has changed.
+    Missed,
+    /// The entry does not permit the access yet: [`Mmu::translate`] goes on. Nothing has changed but the
+    /// entry's place in the order of use, which that changes as well.
+    Restricted,
+}
+
 /// A core's MMU.
 #[derive(State)]
 pub struct Mmu {
@@ -137,6 +149,9 @@ pub struct Mmu {
     pub(crate) sides: Option<Sides>,
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,
+    /// Whether anything learns from walks: speculator, lookaside or prefetcher.
+    #[state(skip)]
+    learns_of_walks: bool,
     /// The instruction whose access is translated.
     pub(crate) pc: VirtAddr,
     /// Of the latest walk.
@@ -190,6 +205,9 @@ impl Mmu {
             latencies,
             timing,
             walkers: WalkerPool::new(spec.walkers),
+            learns_of_walks: sockets.lookaside.is_some()
+                || sockets.speculator.is_some()
+                || sockets.tlb_prefetcher.is_some(),
             walker: sockets.walker,
             hypervisor: sockets.hypervisor,
             lookaside: sockets.lookaside,
@@ -266,19 +284,40 @@ impl Mmu {
         (usable <= ready).then_some((at, ready))
     }
 
-    /// The result that [`Mmu::translate`] would return for a data access that hits the L1 TLB and may use the
-    /// entry at once. The caller counts the hits, many at once ([`Mmu::count_first_hits`]). `None` changes
-    /// nothing but, perhaps, the entry's place in the order of use, which a hit that follows changes as well.
+    /// Looks a data access up in the L1 TLB. The caller counts hits, many at once
+    /// ([`Mmu::count_first_hits`]), and goes on as [`FirstLookUp`] says after anything else.
     #[inline(always)]
-    pub fn first_hit(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        if let Some(recalled) = self.recall_uncounted(va, access, now) {
-            return Some(recalled);
+    pub fn look_up_first(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> FirstLookUp {
+        if let Some((at, ready)) = self.recall_uncounted(va, access, now) {
+            return FirstLookUp::Hit(at, ready);
         }
-        let entry = self.data.lookup(self.asid, va)?;
+        let Some(entry) = self.data.lookup(self.asid, va) else { return FirstLookUp::Missed };
         let found = entry.translation();
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        let usable = allowed(&found, access) && (access != AccessKind::Store || found.dirty) && entry.ready <= ready;
-        usable.then(|| (found.physical(va), ready))
+        if allowed(&found, access) && (access != AccessKind::Store || found.dirty) && entry.ready <= ready {
+            FirstLookUp::Hit(found.physical(va), ready)
+        } else {
+            FirstLookUp::Restricted
+        }
+    }
+
+    /// [`Mmu::translate`] of a data access after [`Mmu::look_up_first`] has just found that it misses the L1
+    /// TLB.
+    #[inline]
+    pub fn translate_missed(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        self.miss::<false>(va, access, now, port)
+    }
+
+    /// Whether a page waits to be taken from [`Mmu::take_migration_hint`].
+    #[inline(always)]
+    pub fn hints_migration(&self) -> bool {
+        self.migration_hint.is_some()
     }
 
     /// Accesses so far that more than the L1 TLBs served.
@@ -287,7 +326,7 @@ impl Mmu {
         self.counters.l1d_tlb_misses + self.counters.l1i_tlb_misses + self.counters.dirty_assists
     }
 
-    /// Counts hits of the L1 data TLB that were found by [`Mmu::first_hit`].
+    /// Counts hits of the L1 data TLB that were found by [`Mmu::look_up_first`].
     #[inline(always)]
     pub fn count_first_hits(&mut self, hits: u64) {
         self.counters.mmu_cycles += hits * self.l1_latency;
@@ -405,7 +444,7 @@ impl Mmu {
             && let Some(found) = probed.found.filter(|found| found.dirty && allowed(found, access))
         {
             self.counters.mmu_cycles += probed.ready.since(now);
-            self.fill_first::<W>(va, access, &found, probed.ready);
+            self.fill_first::<W>(va, access, false, &found, probed.ready);
             return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
         self.walk_and_fill::<W>(va, access, now, now, false, port)
@@ -449,7 +488,7 @@ impl Mmu {
                 return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
             self.counters.mmu_cycles += ready.since(began);
-            self.fill_first::<W>(va, access, &found, ready);
+            self.fill_first::<W>(va, access, true, &found, ready);
             return Translated::Physical { at: found.physical(va), ready };
         }
         self.counters.l2_tlb_misses += 1;
@@ -468,9 +507,9 @@ impl Mmu {
                     if W {
                         self.second.tell_fill(self.asid, va, &found, probed.ready);
                     }
-                    self.second.fill(self.asid, va, &found, probed.ready);
+                    self.second.fill_missed(self.asid, va, &found, probed.ready);
                 }
-                self.fill_first::<W>(va, access, &found, probed.ready);
+                self.fill_first::<W>(va, access, true, &found, probed.ready);
                 return Translated::Physical { at: found.physical(va), ready: probed.ready };
             }
             if probed.holds_walk {
@@ -511,8 +550,8 @@ impl Mmu {
             if W {
                 self.second.tell_fill(self.asid, va, found, ready);
             }
-            self.second.fill(self.asid, va, found, ready);
-            self.fill_first::<W>(va, access, found, ready);
+            self.second.fill_missed(self.asid, va, found, ready);
+            self.fill_first::<W>(va, access, true, found, ready);
             Translated::Physical { at: found.physical(va), ready }
         };
         if let Translated::Physical { .. } = translated {
@@ -546,12 +585,25 @@ impl Mmu {
         Some(answer)
     }
 
-    fn fill_first<const W: bool>(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
+    /// Fills a first-level TLB; `missed` says that it has no entry for `va`.
+    #[inline(always)]
+    fn fill_first<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        missed: bool,
+        found: &Translation,
+        ready: Cycle,
+    ) {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
         if W {
             first.tell_fill(first_name(access), self.asid, va, found, ready);
         }
-        first.fill(self.asid, va, found, ready);
+        if missed {
+            first.fill_missed(self.asid, va, found, ready);
+        } else {
+            first.fill(self.asid, va, found, ready);
+        }
     }
 
     /// `missed`: for an L2 TLB miss, and not to set a dirty bit.
@@ -570,7 +622,7 @@ impl Mmu {
         let walk = self.timed_walk::<W>(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
-                let entry = self.leaf_entry();
+                let entry = if self.learns_of_walks { self.leaf_entry() } else { None };
                 if W {
                     tell_verdict(found.physical(va));
                 }
@@ -606,7 +658,11 @@ impl Mmu {
                     if W {
                         self.second.tell_fill(self.asid, va, &found, walk.ready);
                     }
-                    self.second.fill(self.asid, va, &found, walk.ready);
+                    if missed {
+                        self.second.fill_missed(self.asid, va, &found, walk.ready);
+                    } else {
+                        self.second.fill(self.asid, va, &found, walk.ready);
+                    }
                     let at = found.physical(va);
                     let ready = match &guess {
                         Some(guess) if access == AccessKind::Load && self.timing && !port.is_recorded() => {
@@ -614,7 +670,7 @@ impl Mmu {
                         }
                         _ => walk.ready,
                     };
-                    self.fill_first::<W>(va, access, &found, ready);
+                    self.fill_first::<W>(va, access, missed, &found, ready);
                     if missed && self.prefetching.is_some() {
                         self.prefetch_after::<W>(va, access, None, &finished, port);
                     }
@@ -748,6 +804,9 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         let (walker, hypervisor) = (self.walker.as_mut(), self.hypervisor.as_mut());
+        if !W && hypervisor.is_none() {
+            return walker.walk_on_core(va, access, now, port);
+        }
         on_port::<W, _>(port, |port| match hypervisor {
             Some(hypervisor) => hypervisor.walk(walker, va, access, now, port),
             None => walker.walk(va, access, now, port),

@@ -4,7 +4,7 @@ use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
 use ambulator_base::{Archive, Batch, ProcessId, State};
-use ambulator_hardware::CoreWindow;
+use ambulator_hardware::{CoreWindow, Served};
 use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
 
@@ -129,6 +129,19 @@ impl Core {
     pub fn measured_cycles(&self) -> u64 {
         let end = if self.finished_at > 0 { self.finished_at } else { self.window.retired_cycle().0 };
         end.saturating_sub(self.measured_from)
+    }
+
+    /// Counts where an access that walked found its translation and its data. `slowest` is
+    /// [`Core::slowest_walk_load`] of its translation.
+    #[inline(always)]
+    pub fn count_walked(&mut self, slowest: u8, data_from_dram: bool) {
+        let counters = &mut self.counters;
+        match (slowest == 1 + Served::Dram as u8, data_from_dram) {
+            (true, true) => counters.dram_translation_dram_data += 1,
+            (true, false) => counters.dram_translation_cached_data += 1,
+            (false, true) => counters.cached_translation_dram_data += 1,
+            (false, false) => counters.cached_translation_cached_data += 1,
+        }
     }
 
     /// The kernel's number of a process of the stream.

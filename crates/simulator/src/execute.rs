@@ -12,8 +12,6 @@ use ambulator_mmu::Verification;
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
 const WALKED: u8 = 8;
-/// Of a translation whose slowest load DRAM served: the lower bits.
-const FROM_DRAM: u8 = 1 + Served::Dram as u8;
 
 /// The kind of access of a load or a store.
 #[inline(always)]
@@ -323,13 +321,7 @@ impl Machine {
             if let Some(va) = core.mmu.take_migration_hint() {
                 self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
             }
-            let counters = &mut self.hw.cores[number].counters;
-            match (flight.translation & !WALKED == FROM_DRAM, from_dram) {
-                (true, true) => counters.dram_translation_dram_data += 1,
-                (true, false) => counters.dram_translation_cached_data += 1,
-                (false, true) => counters.cached_translation_dram_data += 1,
-                (false, false) => counters.cached_translation_cached_data += 1,
-            }
+            self.hw.cores[number].count_walked(flight.translation & !WALKED, from_dram);
         }
         Ok((done.ready, done.served))
     }

@@ -77,20 +77,22 @@ impl Checker {
         !self.on || self.matches_kernel(os, process, va, at, access)
     }
 
-    /// [`Checker::accepts`] in a process with that page map.
+    /// Whether [`Checker::accepts_page`] is what [`Checker::accepts`] does.
+    #[inline(always)]
+    pub fn checks_pages(&self, os: &OperatingSystem) -> bool {
+        self.on && !os.is_nested()
+    }
+
+    /// [`Checker::accepts`] in a process with that page map, if [`Checker::checks_pages`].
     #[inline(always)]
     pub fn accepts_page(
         &mut self,
-        os: &OperatingSystem,
         pages: &PageMap,
         process: ProcessId,
         va: VirtAddr,
         at: PhysAddr,
         access: AccessKind,
     ) -> bool {
-        if !self.on || os.is_nested() {
-            return self.accepts(os, process, va, at, access);
-        }
         self.checked += 1;
         agrees(self.state_of(pages, process, va), va, at, access)
     }

@@ -3,6 +3,8 @@
 use crate::result::RunResult;
 use crate::spec::{Spec, SpecRequest, load};
 use crate::{Machine, Phase, SharedStream};
+use crate::fuzz::{FUNCTIONAL, FUZZ_MACHINE_BYTES, SPREAD, TRACE, assemble};
+use ambulator_base::Random;
 use ambulator_base::watch::watch;
 use ambulator_workloads::{ProgramRequest, open};
 
@@ -46,4 +48,41 @@ fn the_common_case_counts_as_record_by_record() {
         assert_eq!(plain.counters, watched.counters, "{design} on {program}");
         assert_eq!(plain.checked_translations, watched.checked_translations, "{design} on {program}");
     }
+}
+
+/// Everything that a run of any program on any small machine counts, and how it ended.
+fn fuzzed(bytes: &[u8], watched: bool) -> Option<(RunResult, String)> {
+    let (spec, mut machine) = assemble(bytes)?;
+    let mut ended = String::new();
+    for _ in 0..200 {
+        let advanced = if watched { watch(|| machine.advance(300)).0 } else { machine.advance(300) };
+        match advanced {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(stop) => {
+                ended = format!("{stop:?}");
+                break;
+            }
+        }
+    }
+    Some((machine.result("a design", &spec).0, ended))
+}
+
+#[test]
+fn any_program_on_any_machine_counts_as_record_by_record() {
+    let mut random = Random::new(26);
+    let (mut checked, mut faults, mut walks) = (0, 0, 0);
+    for round in 0..40 {
+        let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES + 4 * 150).map(|_| random.next_u64() as u8).collect();
+        bytes[0] = (bytes[0] | FUNCTIONAL) & !(SPREAD | TRACE);
+        let (Some(plain), Some(watched)) = (fuzzed(&bytes, false), fuzzed(&bytes, true)) else { continue };
+        assert_eq!(plain.0.counters, watched.0.counters, "round {round}");
+        assert_eq!(plain.0.checked_translations, watched.0.checked_translations, "round {round}");
+        assert_eq!(plain.1, watched.1, "round {round}");
+        let of = |name: &str| plain.0.counters.get(name).copied().unwrap_or_default();
+        checked += plain.0.checked_translations;
+        faults += of("core.page_faults");
+        walks += of("mmu.walks");
+    }
+    assert!(checked > 10_000 && faults > 100 && walks > 1000, "{checked} checked, {faults} faults, {walks} walks");
 }
