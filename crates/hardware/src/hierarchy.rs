@@ -409,19 +409,27 @@ impl Hierarchy {
 
     /// [`Hierarchy::access`], for the body of a loop: hits of the first level are inlined there.
     #[inline(always)]
-    pub fn access_inlined(
-        &mut self,
-        core: usize,
-        at: PhysAddr,
-        kind: AccessKind,
-        pc: VirtAddr,
-        now: Cycle,
-    ) -> Access {
+    pub fn access_inlined(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
         let Private { l1i, l1d, second } = &mut self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
         let add = if kind == AccessKind::Store { DIRTY } else { 0 };
         let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
         first.access(second, &mut self.shared, request, add, at, now.0)
+    }
+
+    /// Whether [`Hierarchy::repeat_hit`] is what [`Hierarchy::access`] does with another access of a core to the
+    /// line that it has just accessed: neither a prefetcher nor the replacement policy of the first level learns
+    /// from it.
+    pub fn repeats_hits(&self, core: usize) -> bool {
+        let first = &self.cores[core].l1d;
+        !first.prefetcher.is_some() && first.cache.ignores_repeated_hits()
+    }
+
+    /// Without time: a load or a store of the line that the core's latest one accessed, if
+    /// [`Hierarchy::repeats_hits`].
+    #[inline(always)]
+    pub fn repeat_hit(&mut self, core: usize, kind: AccessKind) {
+        self.cores[core].l1d.cache.repeat_hit(if kind == AccessKind::Store { DIRTY } else { 0 });
     }
 
     /// A walker's access, which enters at `entry` and flags the line in that level and below as holding

@@ -88,8 +88,6 @@ const NIBBLES: u64 = 0x1111_1111_1111_1111;
 const LANES: usize = 16;
 /// The rank of places beyond the ways, which no way of a set with such places has.
 const NO_RANK: u8 = u8::MAX;
-/// The numbers of lanes, from 1.
-const FROM_ONE: [u8; LANES] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 impl ReplacementState {
     /// The state of `sets` empty sets of `ways` ways. `seed` is used by [`Replacement::Random`] only.
@@ -147,6 +145,12 @@ impl ReplacementState {
         }
     }
 
+    /// Whether a hit on the way that was hit or filled last changes nothing. (RRIP fills at "long", and a hit
+    /// predicts "near".)
+    pub fn ignores_repeated_hits(&self) -> bool {
+        !matches!(self.kind, Kind::Rrip { .. })
+    }
+
     /// A fill of `way` of `set` after a miss.
     #[inline(always)]
     pub fn fill(&mut self, set: usize, way: usize) {
@@ -187,6 +191,11 @@ impl ReplacementState {
 
     #[inline(never)]
     fn replace_other(&mut self, set: usize) -> usize {
+        if self.kind == Kind::ByteLru {
+            let way = self.victim_bytes(set);
+            self.touch_bytes(set, way);
+            return way;
+        }
         let way = self.victim_other(set);
         self.fill_other(set, way);
         way
@@ -254,12 +263,10 @@ impl ReplacementState {
         let stride = self.ways.next_multiple_of(LANES);
         let (chunks, _) = self.ages[set * stride..][..stride].as_chunks::<LANES>();
         let oldest = (self.ways - 1) as u8;
-        // Without a branch for each way: exactly one way has the rank.
-        let within = |lanes: &[u8; LANES]| {
-            lanes.iter().zip(&FROM_ONE).fold(0, |place, (&age, &own)| place | if age == oldest { own } else { 0 })
-        };
-        let found = chunks.iter().map(within).enumerate().find(|(_, place)| *place != 0);
-        found.map_or(0, |(chunk, place)| chunk * LANES + usize::from(place) - 1)
+        // Exactly one way has the rank.
+        let marks = chunks.iter().map(|lanes| crate::sim_host::matching_bytes(lanes, oldest));
+        let found = marks.enumerate().find(|(_, marks)| *marks != 0);
+        found.map_or(0, |(chunk, marks)| chunk * LANES + marks.trailing_zeros() as usize)
     }
 
     fn touch_tree(&mut self, set: usize, way: usize) {
@@ -369,13 +376,8 @@ mod tests {
 
     #[test]
     fn replacing_a_way_is_taking_the_victim_and_filling_it() {
-        let policies = [
-            Replacement::Lru,
-            Replacement::TreePlru,
-            Replacement::Srrip,
-            Replacement::Drrip,
-            Replacement::Random,
-        ];
+        let policies =
+            [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip, Replacement::Drrip, Replacement::Random];
         for policy in policies {
             for ways in [1, 2, 3, 8, 12, 15, 16, 17, 32, 33, 64] {
                 let mut once = ReplacementState::new(policy, 3, ways, 7);

@@ -111,8 +111,15 @@ pub enum Translated {
 /// What the L1 data TLB alone knows of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstLookUp {
-    /// It hits, and the access may use the entry at once: what [`Mmu::translate`] would return.
-    Hit(PhysAddr, Cycle),
+    /// It hits, and the access may use the entry at once.
+    Hit {
+        /// What [`Mmu::translate`] would return as the physical address.
+        at: PhysAddr,
+        /// When that is known.
+        ready: Cycle,
+        /// Stores are allowed and need no walk to set the dirty bit.
+        stores: bool,
+    },
     /// It misses: [`Mmu::translate_missed`] goes on. Nothing has changed.
     Missed,
     /// The entry does not permit the access yet: [`Mmu::translate`] goes on. Nothing has changed but the
@@ -272,30 +279,37 @@ impl Mmu {
     /// last access, nothing has changed since, and the look-up would change counters only.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        let recalled = self.recall_uncounted(va, access, now)?;
+        let (at, ready, _) = self.recall_uncounted(va, access, now)?;
         self.count_first_hits(1);
-        Some(recalled)
+        Some((at, ready))
     }
 
     #[inline(always)]
-    fn recall_uncounted(&self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        let (at, usable) = self.data.recent.recall(va, access)?;
+    fn recall_uncounted(&self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle, bool)> {
+        let (at, usable, stores) = self.data.recent.recall(va, access)?;
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        (usable <= ready).then_some((at, ready))
+        (usable <= ready).then_some((at, ready, stores))
+    }
+
+    /// Whether a store to the page of the latest access would be recalled as well.
+    #[inline(always)]
+    pub fn recalls_store(&self, va: VirtAddr) -> bool {
+        self.data.recent.recall(va, AccessKind::Store).is_some()
     }
 
     /// Looks a data access up in the L1 TLB. The caller counts hits, many at once
     /// ([`Mmu::count_first_hits`]), and goes on as [`FirstLookUp`] says after anything else.
     #[inline(always)]
     pub fn look_up_first(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> FirstLookUp {
-        if let Some((at, ready)) = self.recall_uncounted(va, access, now) {
-            return FirstLookUp::Hit(at, ready);
+        if let Some((at, ready, stores)) = self.recall_uncounted(va, access, now) {
+            return FirstLookUp::Hit { at, ready, stores };
         }
         let Some(entry) = self.data.lookup(self.asid, va) else { return FirstLookUp::Missed };
         let found = entry.translation();
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        if allowed(&found, access) && (access != AccessKind::Store || found.dirty) && entry.ready <= ready {
-            FirstLookUp::Hit(found.physical(va), ready)
+        let stores = found.writable && found.dirty;
+        if (access == AccessKind::Load || stores) && entry.ready <= ready {
+            FirstLookUp::Hit { at: found.physical(va), ready, stores }
         } else {
             FirstLookUp::Restricted
         }

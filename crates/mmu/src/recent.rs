@@ -38,13 +38,13 @@ impl Recent {
         self.slots.get_mut(((va.0 >> 12) & self.mask) as usize)
     }
 
-    /// The physical address, and when the entry is usable, if the page was the last of its set and allows the
-    /// access.
+    /// The physical address, when the entry is usable, and whether it allows stores, if the page was the last of
+    /// its set and allows the access.
     #[inline(always)]
-    pub fn recall(&self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle)> {
+    pub fn recall(&self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle, bool)> {
         let slot = self.slots.get(((va.0 >> 12) & self.mask) as usize)?;
         if slot.page == va.0 >> 12 && (access == AccessKind::Load || slot.stores) {
-            return Some((slot.start.offset(va.0 & 0xfff), slot.ready));
+            return Some((slot.start.offset(va.0 & 0xfff), slot.ready, slot.stores));
         }
         None
     }

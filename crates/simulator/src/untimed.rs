@@ -11,21 +11,51 @@ use crate::execute::{data_access, splits};
 use crate::hardware::Hardware;
 use crate::machine::{Located, Machine};
 use crate::path::{TranslationPath, Translator};
-use ambulator_base::{Cycle, Record, RecordKind, watch};
+use ambulator_base::{AccessKind, Cycle, Record, RecordKind, VirtAddr, watch};
 use ambulator_hardware::Served;
 use ambulator_mmu::{FirstLookUp, Translated};
+use ambulator_os::PageState;
 
 /// What a run of records counts.
 #[derive(Default)]
 struct Counted {
-    records: u32,
     instructions: u64,
-    loads: u64,
     stores: u64,
     branches: u64,
     from_dram: u64,
     /// Loads and stores that missed the L1 TLB.
     missed: u64,
+    /// Loads and stores of the line of the one before.
+    repeated: u64,
+}
+
+/// Bytes of tables, and so about of page states, from which on the sim host does not have them in a cache of its
+/// own, and prefetching them gains more than it costs.
+const LARGE_TABLES: u64 = 1 << 20;
+
+/// The line of the latest load or store. Another one there hits again in the TLB and in the cache, where nothing
+/// has been used since: it changes no order of use, and what the kernel confirmed stays confirmed.
+#[derive(Clone, Copy)]
+struct Latest {
+    /// Virtual line number.
+    line: u64,
+    /// The TLB's entry and the kernel allow stores, without a walk to set the dirty bit.
+    stores: bool,
+}
+
+impl Latest {
+    /// No line.
+    const NONE: Latest = Latest { line: u64::MAX, stores: false };
+
+    #[inline(always)]
+    fn new(va: VirtAddr, stores: bool) -> Latest {
+        Latest { line: va.0 >> 6, stores }
+    }
+
+    #[inline(always)]
+    fn serves(&self, va: VirtAddr, access: AccessKind) -> bool {
+        va.0 >> 6 == self.line && (access == AccessKind::Load || self.stores)
+    }
 }
 
 /// A load or a store that the loop has begun and [`Machine::complete_untimed`] completes.
@@ -63,24 +93,29 @@ impl Machine {
     ) -> (usize, Option<Begun>) {
         let Machine { hw, os, checker, scheduler, .. } = self;
         let (mut now, mut next_step, step, step_after_miss) = hw.untimed_steps(number);
-        let core = &mut hw.cores[number];
+        let core = &hw.cores[number];
         let process = core.process;
         let may_miss = os.profiler.is_none();
         let room = core.stop_at.min(until.saturating_add(core.untimed_from)).saturating_sub(core.executed);
         let to = to.min(from + scheduler.records_until_check());
+        let looks_ahead = hw.cores.len() > 1 || os.kernel().memory.touched_bytes() >= LARGE_TABLES;
+        let checks_pages = checker.checks_pages(os);
+        let repeats = checks_pages && hw.hierarchy.repeats_hits(number);
+        let mut latest = Latest::NONE;
         // Of the core before its latest access.
         let mut misses = core.mmu.untimed_misses();
         let mut counted = Counted::default();
         let mut begun = None;
+        let mut next = from;
         'misses: loop {
             let Some(pages) = os.kernel().page_map(process) else { break };
-            let checks_pages = checker.checks_pages(os);
             let Hardware { cores, hierarchy, .. } = &mut *hw;
             let core = &mut cores[number];
-            let at = from + counted.records as usize;
             let (mut missed, mut looked_up) = (None, FirstLookUp::Missed);
-            for (i, record) in (at..).zip(&records[at..to.max(at)]) {
-                core.look_ahead.prefetch(number, process, records, i, os.kernel(), hierarchy);
+            for record in &records[next..to.max(next)] {
+                if looks_ahead {
+                    core.look_ahead.prefetch(number, process, records, next, os.kernel(), hierarchy);
+                }
                 let instructions = counted.instructions + record.instructions();
                 let line = record.pc.0 >> 6;
                 if instructions >= room || core.front_end[line as usize % FRONT_END_LINES] != line {
@@ -94,29 +129,34 @@ impl Machine {
                     RecordKind::Load | RecordKind::Store if !splits(record) => {
                         let access = data_access(record);
                         let begins = now.after(next_step);
-                        looked_up = core.mmu.look_up_first(record.va, access, begins);
-                        let FirstLookUp::Hit(at, ready) = looked_up else {
-                            missed = Some(record);
-                            break;
-                        };
-                        let accepted = if checks_pages {
-                            checker.accepts_page(pages, process, record.va, at, access)
+                        if latest.serves(record.va, access) {
+                            counted.repeated += 1;
+                            hierarchy.repeat_hit(number, access);
                         } else {
-                            checker.accepts(os, process, record.va, at, access)
-                        };
-                        if !accepted {
-                            break;
+                            looked_up = core.mmu.look_up_first(record.va, access, begins);
+                            let FirstLookUp::Hit { at, ready, stores } = looked_up else {
+                                missed = Some(record);
+                                break;
+                            };
+                            let accepted = if checks_pages {
+                                checker.accepts_page(pages, process, record.va, at, access)
+                            } else {
+                                checker.accepts(os, process, record.va, at, access).then_some(PageState::NONE)
+                            };
+                            let Some(state) = accepted else { break };
+                            let found = hierarchy.access_inlined(number, at, access, record.pc, ready);
+                            counted.from_dram += u64::from(found.served == Served::Dram);
+                            if repeats {
+                                latest = Latest::new(record.va, stores && state.writable());
+                            }
                         }
                         (now, next_step) = (begins, step);
-                        let found = hierarchy.access_inlined(number, at, access, record.pc, ready);
-                        counted.from_dram += u64::from(found.served == Served::Dram);
-                        counted.loads += u64::from(record.kind == RecordKind::Load);
                         counted.stores += u64::from(record.kind == RecordKind::Store);
                     }
                     _ => break,
                 }
                 counted.instructions = instructions;
-                counted.records += 1;
+                next += 1;
             }
             let Some(record) = missed.filter(|_| may_miss) else { break 'misses };
             // The rest of its translation, as `Machine::translate_data` does it.
@@ -133,50 +173,56 @@ impl Machine {
             let Hardware { cores, hierarchy, .. } = &mut *hw;
             let core = &mut cores[number];
             let walked = core.mmu.counters.walks != walks;
-            let (at, ready) = match first {
-                Translated::Physical { at, ready }
-                    if !(walked && core.mmu.hints_migration()) && checker.accepts(os, process, va, at, access) =>
-                {
-                    (at, ready)
+            let accepted = match first {
+                Translated::Physical { at, ready } if !(walked && core.mmu.hints_migration()) => {
+                    let state = match os.kernel().page_map(process) {
+                        Some(pages) if checks_pages => checker.accepts_page(pages, process, va, at, access),
+                        _ => checker.accepts(os, process, va, at, access).then_some(PageState::NONE),
+                    };
+                    state.map(|state| (at, ready, state))
                 }
-                _ => {
-                    begun = Some(Begun { issued, first, walks });
-                    break 'misses;
-                }
+                _ => None,
+            };
+            let Some((at, ready, state)) = accepted else {
+                begun = Some(Begun { issued, first, walks });
+                break 'misses;
             };
             let found = hierarchy.access(number, at, access, record.pc, ready);
             let from_dram = found.served == Served::Dram;
             if walked {
                 core.count_walked(core.slowest_walk_load, from_dram);
             }
+            if repeats {
+                latest = Latest::new(va, state.writable() && core.mmu.recalls_store(va));
+            }
             counted.from_dram += u64::from(from_dram);
-            counted.loads += u64::from(record.kind == RecordKind::Load);
             counted.stores += u64::from(record.kind == RecordKind::Store);
             counted.missed += 1;
             counted.instructions += record.instructions();
-            counted.records += 1;
+            next += 1;
         }
-        let at = from + counted.records as usize;
+        let data = (next - from) as u64 - counted.branches;
+        checker.count_repeated(counted.repeated);
         let core = &mut hw.cores[number];
-        core.at = at;
+        core.at = next;
         core.executed += counted.instructions;
         core.counters.instructions += counted.instructions;
-        core.counters.loads += counted.loads;
+        core.counters.loads += data - counted.stores;
         core.counters.stores += counted.stores;
         core.counters.branches += counted.branches;
         core.counters.data_from_dram += counted.from_dram;
         if begun.is_none() {
             core.slowest_walk_load = 0;
         }
-        core.window.count_all(counted.instructions, counted.loads, counted.stores);
-        core.mmu.count_first_hits(counted.loads + counted.stores - counted.missed);
-        if counted.loads + counted.stores > 0 || begun.is_some() {
+        core.window.count_all(counted.instructions, data - counted.stores, counted.stores);
+        core.mmu.count_first_hits(data - counted.missed);
+        if data > 0 || begun.is_some() {
             // After a hit the next access need not wait for what the misses before have started.
             let misses = if next_step == step { core.mmu.untimed_misses() } else { misses };
             hw.went_on_to(number, now, misses);
         }
-        scheduler.count_records(counted.records);
-        (at, begun)
+        scheduler.count_records((next - from) as u32);
+        (next, begun)
     }
 
     /// Completes a load or a store that [`Machine::run_common`] has begun; returns the number of its

@@ -1,9 +1,9 @@
 //! The common case without time does what each record would do by itself: with a watch, none goes through it.
 
+use crate::fuzz::{FUNCTIONAL, FUZZ_MACHINE_BYTES, SPREAD, TRACE, assemble};
 use crate::result::RunResult;
 use crate::spec::{Spec, SpecRequest, load};
 use crate::{Machine, Phase, SharedStream};
-use crate::fuzz::{FUNCTIONAL, FUZZ_MACHINE_BYTES, SPREAD, TRACE, assemble};
 use ambulator_base::Random;
 use ambulator_base::watch::watch;
 use ambulator_workloads::{ProgramRequest, open};
@@ -39,6 +39,12 @@ fn the_common_case_counts_as_record_by_record() {
         ("utopia", "gups", vec!["run.mode=functional", "run.warmup=20000"]),
         ("nested", "bfs", vec!["run.mode=functional"]),
         ("radix", "gups", vec!["run.warmup=40000", "run.warmup_mode=functional"]),
+        // Hits of the line accessed last change something there.
+        ("radix", "gups", vec!["run.mode=functional", "l1d.replacement=srrip", "mmu.walk_entry=l1"]),
+        ("radix", "bfs", vec!["run.mode=functional", "l1d.prefetcher=ip-stride", "l1d.replacement=tree-plru"]),
+        ("thp", "pagerank", vec!["run.mode=functional", "l1d.replacement=random", "l2.prefetcher=stream"]),
+        ("revelator", "gups", vec!["run.mode=functional", "run.warmup=20000"]),
+        ("tlb-agile", "bfs", vec!["run.mode=functional"]),
     ] {
         let options = options.into_iter().chain(["memory.bytes=4GiB", "run.instructions=30000"]);
         let options = options.map(str::to_owned).collect();
@@ -72,7 +78,7 @@ fn fuzzed(bytes: &[u8], watched: bool) -> Option<(RunResult, String)> {
 fn any_program_on_any_machine_counts_as_record_by_record() {
     let mut random = Random::new(26);
     let (mut checked, mut faults, mut walks) = (0, 0, 0);
-    for round in 0..40 {
+    for round in 0..16 {
         let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES + 4 * 150).map(|_| random.next_u64() as u8).collect();
         bytes[0] = (bytes[0] | FUNCTIONAL) & !(SPREAD | TRACE);
         let (Some(plain), Some(watched)) = (fuzzed(&bytes, false), fuzzed(&bytes, true)) else { continue };
@@ -84,5 +90,5 @@ fn any_program_on_any_machine_counts_as_record_by_record() {
         faults += of("core.page_faults");
         walks += of("mmu.walks");
     }
-    assert!(checked > 10_000 && faults > 100 && walks > 1000, "{checked} checked, {faults} faults, {walks} walks");
+    assert!(checked > 4000 && faults > 40 && walks > 400, "{checked} checked, {faults} faults, {walks} walks");
 }
