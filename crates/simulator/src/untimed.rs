@@ -29,10 +29,6 @@ struct Counted {
     repeated: u64,
 }
 
-/// Bytes of tables, and so about of page states, from which on the sim host does not have them in a cache of its
-/// own, and prefetching them gains more than it costs.
-const LARGE_TABLES: u64 = 1 << 20;
-
 /// The line of the latest load or store. Another one there hits again in the TLB and in the cache, where nothing
 /// has been used since: it changes no order of use, and what the kernel confirmed stays confirmed.
 #[derive(Clone, Copy)]
@@ -98,7 +94,6 @@ impl Machine {
         let may_miss = os.profiler.is_none();
         let room = core.stop_at.min(until.saturating_add(core.untimed_from)).saturating_sub(core.executed);
         let to = to.min(from + scheduler.records_until_check());
-        let looks_ahead = hw.cores.len() > 1 || os.kernel().memory.touched_bytes() >= LARGE_TABLES;
         let checks_pages = checker.checks_pages(os);
         let repeats = checks_pages && hw.hierarchy.repeats_hits(number);
         let mut latest = Latest::NONE;
@@ -107,15 +102,12 @@ impl Machine {
         let mut counted = Counted::default();
         let mut begun = None;
         let mut next = from;
-        'misses: loop {
-            let Some(pages) = os.kernel().page_map(process) else { break };
+        'misses: while let Some(pages) = os.kernel().page_map(process) {
             let Hardware { cores, hierarchy, .. } = &mut *hw;
             let core = &mut cores[number];
             let (mut missed, mut looked_up) = (None, FirstLookUp::Missed);
             for record in &records[next..to.max(next)] {
-                if looks_ahead {
-                    core.look_ahead.prefetch(number, process, records, next, os.kernel(), hierarchy);
-                }
+                core.look_ahead.prefetch(number, process, records, next, os.kernel(), hierarchy);
                 let instructions = counted.instructions + record.instructions();
                 let line = record.pc.0 >> 6;
                 if instructions >= room || core.front_end[line as usize % FRONT_END_LINES] != line {
