@@ -1,6 +1,6 @@
 //! The common case without time does what each record would do by itself: with a watch, none goes through it.
 
-use crate::fuzz::{FUNCTIONAL, FUZZ_MACHINE_BYTES, SPREAD, TRACE, assemble};
+use crate::fuzz::{COMPOSED, FUNCTIONAL, FUZZ_MACHINE_BYTES, SPREAD, TRACE, assemble};
 use crate::result::RunResult;
 use crate::spec::{Spec, SpecRequest, load};
 use crate::{Machine, Phase, SharedStream};
@@ -80,7 +80,7 @@ fn any_program_on_any_machine_counts_as_record_by_record() {
     let (mut checked, mut faults, mut walks) = (0, 0, 0);
     for round in 0..16 {
         let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES + 4 * 150).map(|_| random.next_u64() as u8).collect();
-        bytes[0] = (bytes[0] | FUNCTIONAL) & !(SPREAD | TRACE);
+        bytes[0] = (bytes[0] | FUNCTIONAL) & !(COMPOSED | SPREAD | TRACE);
         let (Some(plain), Some(watched)) = (fuzzed(&bytes, false), fuzzed(&bytes, true)) else { continue };
         assert_eq!(plain.0.counters, watched.0.counters, "round {round}");
         assert_eq!(plain.0.checked_translations, watched.0.checked_translations, "round {round}");
