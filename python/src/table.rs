@@ -55,7 +55,8 @@ impl Instance {
     fn fields(&self) -> Result<Vec<u8>, String> {
         Python::attach(|py| {
             threads::note(py);
-            let fields = py.import("ambulator.table").and_then(|module| module.call_method1("fields_of", (&self.object,)));
+            let fields =
+                py.import("ambulator.table").and_then(|module| module.call_method1("fields_of", (&self.object,)));
             let fields = fields.and_then(|fields| fields.extract::<Vec<u8>>());
             fields.map_err(|error| self.sentence(py, "a checkpoint", &error))
         })

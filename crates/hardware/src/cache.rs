@@ -210,6 +210,9 @@ pub(crate) struct Cache {
     reciprocal: u64,
     #[state(skip)]
     ways: usize,
+    /// Index of the flags of the line that was hit or filled last.
+    #[state(skip)]
+    latest: usize,
     valid: usize,
     /// Valid lines that hold translations.
     tables: usize,
@@ -240,6 +243,7 @@ impl Cache {
             set_mask: sets as u64 - 1,
             reciprocal: if sets.is_power_of_two() { 0 } else { u64::MAX / sets as u64 + 1 },
             ways,
+            latest: 0,
             valid: 0,
             tables: 0,
             hits: [0; 4],
@@ -294,6 +298,7 @@ impl Cache {
         self.hits[class as usize] += 1;
         self.state.touch(place.set as usize, place.way as usize);
         let at = place.set as usize * self.ways + place.way as usize;
+        self.latest = at;
         let flags = self.flags[at];
         if flags & (PREFETCHED | SPECULATIVE) != 0 && class.uses() {
             self.first_use(at, flags, now);
@@ -307,6 +312,18 @@ impl Cache {
             Some(&stamp) if (stamp >> DURATION_BITS) + (stamp & DURATION_MAX) > ready => self.merge(at, stamp, now),
             _ => ready,
         }
+    }
+
+    /// Whether the replacement policy ignores [`Cache::repeat_hit`].
+    pub fn ignores_repeated_hits(&self) -> bool {
+        self.state.ignores_repeated_hits()
+    }
+
+    /// Without time: another demand hit of the line that was hit or filled last, by a demand access.
+    #[inline(always)]
+    pub fn repeat_hit(&mut self, add: u8) {
+        self.hits[Class::Demand as usize] += 1;
+        self.flags[self.latest] |= add;
     }
 
     #[cold]
@@ -374,25 +391,28 @@ impl Cache {
         }
         let way = if empty != 0 {
             self.valid += 1;
-            empty.trailing_zeros() as usize
+            let way = empty.trailing_zeros() as usize;
+            self.state.fill(set, way);
+            way
         } else {
-            self.state.victim(set)
+            self.state.replace(set)
         };
         let at = set * self.ways + way;
+        self.latest = at;
         let place = self.tags.way(set, way);
         let old_tag = std::mem::replace(place, tag);
         let old_flags = std::mem::replace(&mut self.flags[at], flags);
-        self.state.fill(set, way);
         if self.timed
             && let Some(stamp) = self.stamps.get_mut(at)
         {
             *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
         }
-        self.tables += usize::from(flags & TABLE != 0);
+        if (flags ^ old_flags) & TABLE != 0 {
+            self.tables = self.tables + usize::from(flags & TABLE != 0) - usize::from(old_flags & TABLE != 0);
+        }
         if empty != 0 {
             return None;
         }
-        self.tables -= usize::from(old_flags & TABLE != 0);
         self.counters.evictions += 1;
         self.counters.writebacks += u64::from(old_flags & DIRTY != 0);
         if old_flags & (PREFETCHED | SPECULATIVE) != 0 {
@@ -404,7 +424,7 @@ impl Cache {
 
     /// Takes a dirty line from the level above, which does not count as a use; returns the evicted line if it
     /// had to be allocated.
-    #[inline]
+    #[inline(always)]
     pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
         match self.find(victim.line) {
             Some(place) => {
@@ -412,8 +432,13 @@ impl Cache {
                 self.flags[at] |= DIRTY;
                 None
             }
-            None => self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now),
+            None => self.allocate(victim, now),
         }
+    }
+
+    #[inline(never)]
+    fn allocate(&mut self, victim: Victim, now: u64) -> Option<Victim> {
+        self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now)
     }
 
     /// Whether a request that leaves the core at `now` finds an MSHR free.

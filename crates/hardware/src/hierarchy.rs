@@ -141,10 +141,10 @@ struct Request {
 }
 
 impl Shared {
-    fn access(&mut self, request: Request, socket: u8, add: u8, now: u64) -> (u64, Served) {
-        let Request { line, class, flags, .. } = request;
+    /// `flags` are the line's here; of its arguments, six are as many as the sim host passes in registers.
+    fn access(&mut self, line: u64, class: Class, flags: u8, socket: u8, now: u64) -> (u64, Served) {
         if let Some(place) = self.llc.find(line) {
-            return (self.llc.hit(place, class, (flags & TABLE) | add, now), Served::Llc);
+            return (self.llc.hit(place, class, flags, now), Served::Llc);
         }
         self.llc.missed(class);
         let admitted = self.llc.admit(now);
@@ -160,7 +160,7 @@ impl Shared {
             self.advance(requested);
         }
         let ready = self.dram.read(place, flags & TABLE != 0, socket, requested);
-        if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
+        if let Some(victim) = self.llc.fill(line, flags, now, admitted, ready) {
             self.evicted(victim, socket, ready);
         }
         (ready, Served::Dram)
@@ -196,7 +196,7 @@ impl Shared {
 
 impl SecondLevel {
     /// `add` holds flags for this level only.
-    #[inline]
+    #[inline(always)]
     fn access(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
         let Request { line, class, flags, pc } = request;
         let result = match self.cache.find(line) {
@@ -208,17 +208,23 @@ impl SecondLevel {
             }
         };
         if self.prefetcher.is_some() && matches!(class, Class::Demand | Class::Table) {
-            let suggestion = self.prefetcher.train(pc, line * LINE_BYTES);
-            if suggestion.count > 0 {
-                self.prefetch(shared, suggestion, now);
-            }
+            self.train(shared, pc, line, now);
         }
         result
     }
 
+    #[inline(never)]
+    fn train(&mut self, shared: &mut Shared, pc: u64, line: u64, now: u64) {
+        let suggestion = self.prefetcher.train(pc, line * LINE_BYTES);
+        if suggestion.count > 0 {
+            self.prefetch(shared, suggestion, now);
+        }
+    }
+
     #[inline(always)]
     fn fetch(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64, admitted: u64) -> (u64, Served) {
-        let (ready, served) = shared.access(request, self.socket, 0, admitted);
+        let Request { line, class, flags, .. } = request;
+        let (ready, served) = shared.access(line, class, flags & TABLE, self.socket, admitted);
         if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready) {
             self.evicted(shared, victim, ready);
         }
@@ -302,12 +308,17 @@ impl FirstLevel {
             None => self.miss(second, shared, request, add, now),
         };
         if self.prefetcher.is_some() {
-            let suggestion = self.prefetcher.train(request.pc, at.0);
-            if suggestion.count > 0 {
-                self.prefetch(second, shared, suggestion, now);
-            }
+            self.train(second, shared, request.pc, at, now);
         }
         Access { ready: Cycle(ready), served }
+    }
+
+    #[inline(never)]
+    fn train(&mut self, second: &mut SecondLevel, shared: &mut Shared, pc: u64, at: PhysAddr, now: u64) {
+        let suggestion = self.prefetcher.train(pc, at.0);
+        if suggestion.count > 0 {
+            self.prefetch(second, shared, suggestion, now);
+        }
     }
 
     #[cold]
@@ -393,11 +404,32 @@ impl Hierarchy {
     /// A demand access of a core: data, or code ([`AccessKind::Fetch`]). `pc` feeds the prefetchers.
     #[inline]
     pub fn access(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
+        self.access_inlined(core, at, kind, pc, now)
+    }
+
+    /// [`Hierarchy::access`], for the body of a loop: hits of the first level are inlined there.
+    #[inline(always)]
+    pub fn access_inlined(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
         let Private { l1i, l1d, second } = &mut self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
         let add = if kind == AccessKind::Store { DIRTY } else { 0 };
         let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
         first.access(second, &mut self.shared, request, add, at, now.0)
+    }
+
+    /// Whether [`Hierarchy::repeat_hit`] is what [`Hierarchy::access`] does with another access of a core to the
+    /// line that it has just accessed: neither a prefetcher nor the replacement policy of the first level learns
+    /// from it.
+    pub fn repeats_hits(&self, core: usize) -> bool {
+        let first = &self.cores[core].l1d;
+        !first.prefetcher.is_some() && first.cache.ignores_repeated_hits()
+    }
+
+    /// Without time: a load or a store of the line that the core's latest one accessed, if
+    /// [`Hierarchy::repeats_hits`].
+    #[inline(always)]
+    pub fn repeat_hit(&mut self, core: usize, kind: AccessKind) {
+        self.cores[core].l1d.cache.repeat_hit(if kind == AccessKind::Store { DIRTY } else { 0 });
     }
 
     /// A walker's access, which enters at `entry` and flags the line in that level and below as holding
@@ -415,7 +447,7 @@ impl Hierarchy {
                 None => l1d.miss(second, shared, request, add, now.0),
             },
             EntryLevel::L2 => second.access(shared, request, add, now.0),
-            EntryLevel::Llc => shared.access(request, second.socket, add, now.0),
+            EntryLevel::Llc => shared.access(request.line, Class::Table, TABLE | add, second.socket, now.0),
         };
         Access { ready: Cycle(ready), served }
     }

@@ -49,7 +49,8 @@ const BIMODAL: u32 = 32;
 enum Kind {
     /// Nibbles of one word, most recent way lowest (up to 16 ways).
     PackedLru,
-    /// One byte a way: its rank, 0 for the most recent.
+    /// One byte a way: its rank, 0 for the most recent. Sets have whole vectors of [`LANES`] ranks; those
+    /// beyond the ways never change.
     ByteLru,
     /// Bits of a binary tree.
     Tree,
@@ -83,6 +84,11 @@ pub struct ReplacementState {
 
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
+/// Ranks that the sim host compares at once.
+const LANES: usize = 16;
+/// The rank of places beyond the ways, which no way of a set with such places has.
+const NO_RANK: u8 = u8::MAX;
+
 impl ReplacementState {
     /// The state of `sets` empty sets of `ways` ways. `seed` is used by [`Replacement::Random`] only.
     ///
@@ -106,7 +112,10 @@ impl ReplacementState {
             Kind::ByteLru | Kind::Random => (0, 0),
         };
         let ages = match kind {
-            Kind::ByteLru => (0..sets * ways).map(|i| (i % ways) as u8).collect(),
+            Kind::ByteLru => {
+                let set = (0..ways.next_multiple_of(LANES)).map(|way| if way < ways { way as u8 } else { NO_RANK });
+                std::iter::repeat_n(set, sets).flatten().collect()
+            }
             _ => Box::default(),
         };
         ReplacementState {
@@ -136,6 +145,12 @@ impl ReplacementState {
         }
     }
 
+    /// Whether a hit on the way that was hit or filled last changes nothing. (RRIP fills at "long", and a hit
+    /// predicts "near".)
+    pub fn ignores_repeated_hits(&self) -> bool {
+        !matches!(self.kind, Kind::Rrip { .. })
+    }
+
     /// A fill of `way` of `set` after a miss.
     #[inline(always)]
     pub fn fill(&mut self, set: usize, way: usize) {
@@ -155,6 +170,35 @@ impl ReplacementState {
         } else {
             self.victim_other(set)
         }
+    }
+
+    /// The way of a full `set` that a fill replaces, which is filled: [`ReplacementState::victim`] and
+    /// [`ReplacementState::fill`] in one step.
+    #[inline(always)]
+    pub fn replace(&mut self, set: usize) -> usize {
+        if self.kind == Kind::PackedLru {
+            let order = &mut self.words[set];
+            let last = 4 * (self.ways as u32 - 1);
+            let way = *order >> last & 15;
+            // The nibbles of the set's ways turn by one place; those above them stay.
+            let own = u64::MAX >> (60 - last);
+            *order = (*order & !own) | (*order << 4 & own) | way;
+            way as usize
+        } else {
+            self.replace_other(set)
+        }
+    }
+
+    #[inline(never)]
+    fn replace_other(&mut self, set: usize) -> usize {
+        if self.kind == Kind::ByteLru {
+            let way = self.victim_bytes(set);
+            self.touch_bytes(set, way);
+            return way;
+        }
+        let way = self.victim_other(set);
+        self.fill_other(set, way);
+        way
     }
 
     /// Out of line, as are the other uncommon policies, so that the common policy stays short in its callers.
@@ -186,11 +230,7 @@ impl ReplacementState {
             Kind::Tree => self.victim_tree(set),
             Kind::Rrip { .. } => self.victim_rrip(set),
             Kind::Random => self.random.below(self.ways as u64) as usize,
-            Kind::ByteLru | Kind::PackedLru => {
-                let ages = &self.ages[set * self.ways..][..self.ways];
-                let oldest = (self.ways - 1) as u8;
-                ages.iter().position(|&age| age == oldest).unwrap_or(0)
-            }
+            Kind::ByteLru | Kind::PackedLru => self.victim_bytes(set),
         }
     }
 
@@ -200,17 +240,33 @@ impl ReplacementState {
         if self.stride > 0 {
             crate::sim_host::prefetch(&self.words, set * self.stride);
         } else if self.kind == Kind::ByteLru {
-            crate::sim_host::prefetch(&self.ages, set * self.ways);
+            crate::sim_host::prefetch(&self.ages, set * self.ways.next_multiple_of(LANES));
         }
     }
 
     fn touch_bytes(&mut self, set: usize, way: usize) {
-        let ages = &mut self.ages[set * self.ways..][..self.ways];
+        let stride = self.ways.next_multiple_of(LANES);
+        let ages = &mut self.ages[set * stride..][..stride];
         let age = ages[way];
-        for other in ages.iter_mut() {
-            *other += u8::from(*other < age);
+        if age == 0 {
+            return;
+        }
+        for lanes in ages.as_chunks_mut::<LANES>().0 {
+            for other in lanes {
+                *other += u8::from(*other < age);
+            }
         }
         ages[way] = 0;
+    }
+
+    fn victim_bytes(&self, set: usize) -> usize {
+        let stride = self.ways.next_multiple_of(LANES);
+        let (chunks, _) = self.ages[set * stride..][..stride].as_chunks::<LANES>();
+        let oldest = (self.ways - 1) as u8;
+        // Exactly one way has the rank.
+        let marks = chunks.iter().map(|lanes| crate::sim_host::matching_bytes(lanes, oldest));
+        let found = marks.enumerate().find(|(_, marks)| *marks != 0);
+        found.map_or(0, |(chunk, marks)| chunk * LANES + marks.trailing_zeros() as usize)
     }
 
     fn touch_tree(&mut self, set: usize, way: usize) {
@@ -315,6 +371,44 @@ mod tests {
                     state.fill(0, way);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn replacing_a_way_is_taking_the_victim_and_filling_it() {
+        let policies =
+            [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip, Replacement::Drrip, Replacement::Random];
+        for policy in policies {
+            for ways in [1, 2, 3, 8, 12, 15, 16, 17, 32, 33, 64] {
+                let mut once = ReplacementState::new(policy, 3, ways, 7);
+                let mut twice = once.clone();
+                for step in 0..400 {
+                    let set = step % 3;
+                    let way = twice.victim(set);
+                    twice.fill(set, way);
+                    assert_eq!(once.replace(set), way, "step {step} of {policy:?} with {ways} ways");
+                    once.touch(set, step * 5 % ways);
+                    twice.touch(set, step * 5 % ways);
+                }
+                assert_eq!((once.words, once.ages), (twice.words, twice.ages), "{policy:?} with {ways} ways");
+            }
+        }
+    }
+
+    #[test]
+    fn byte_lru_is_a_list_with_the_latest_use_in_front() {
+        for ways in [17, 31, 32, 33, 200, 255, 256] {
+            let mut state = ReplacementState::new(Replacement::Lru, 2, ways, 0);
+            let mut list: Vec<usize> = (0..ways).collect();
+            let mut random = Random::new(ways as u64);
+            for _ in 0..2000 {
+                assert_eq!(state.victim(1), list[ways - 1], "{ways} ways");
+                let way = random.below(ways as u64) as usize;
+                list.retain(|other| *other != way);
+                list.insert(0, way);
+                state.touch(1, way);
+            }
+            assert_eq!(state.victim(0), ways - 1, "the other set of {ways} ways has not changed");
         }
     }
 

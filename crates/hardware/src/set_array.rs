@@ -186,7 +186,7 @@ impl<T: Copy> SetArray<T> {
     }
 
     /// [`SetArray::insert`] of a key that is not in `set`.
-    #[inline]
+    #[inline(always)]
     pub fn insert_new(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
         debug_assert!(key != NO_KEY && !self.contains(set, key), "the key is new");
         if self.values.is_empty() {
@@ -198,16 +198,16 @@ impl<T: Copy> SetArray<T> {
         let (way, victim) = match empty {
             Some(way) => {
                 self.len += 1;
+                self.state.fill(set, way);
                 (way, None)
             }
             None => {
-                let way = self.state.victim(set);
+                let way = self.state.replace(set);
                 (way, Some((self.keys[base + way], self.values[base + way])))
             }
         };
         self.set_key(set, way, key);
         self.values[base + way] = value;
-        self.state.fill(set, way);
         victim
     }
 

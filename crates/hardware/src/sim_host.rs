@@ -50,9 +50,28 @@ pub fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
     }
 }
 
+/// Bit `i` is set when `bytes[i] == byte`.
+#[inline(always)]
+pub fn matching_bytes(bytes: &[u8; 16], byte: u8) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
+        // SAFETY: SSE2 is part of x86-64. The load is unaligned and reads the 16 bytes of the array.
+        #[allow(unsafe_code)]
+        unsafe {
+            let loaded = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(loaded, _mm_set1_epi8(byte as i8))) as u32
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        bytes.iter().enumerate().fold(0, |mask, (i, &b)| mask | u32::from(b == byte) << i)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, matching_bytes};
 
     fn check<const N: usize>() {
         for (seed, bound) in [(1u32, 3u32), (2, 8), (3, u32::MAX)] {
@@ -61,6 +80,17 @@ mod tests {
             for tag in tags.into_iter().chain([0, 1, u32::MAX, 1 << 31]) {
                 let expected = (0..N).filter(|&i| tags[i] == tag).fold(0, |mask, i| mask | 1 << i);
                 assert_eq!(matches(&tags, tag), expected, "{N} tags {tags:?}, tag {tag}");
+            }
+        }
+    }
+
+    #[test]
+    fn matching_bytes_is_what_a_loop_finds() {
+        for bound in [2, 5, 255] {
+            let bytes: [u8; 16] = std::array::from_fn(|i| (i * 73 % bound) as u8);
+            for byte in 0..=255 {
+                let expected = (0..16).filter(|&i| bytes[i] == byte).fold(0, |mask, i| mask | 1 << i);
+                assert_eq!(matching_bytes(&bytes, byte), expected, "{bytes:?}, {byte}");
             }
         }
     }

@@ -59,7 +59,14 @@ impl HugeWords {
     /// A word.
     #[inline(always)]
     pub fn get(&self, at: usize) -> u64 {
-        u64::from_ne_bytes(self.words()[at])
+        u64::from_ne_bytes(*self.word(at))
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> &[u8; WORD] {
+        debug_assert!(at < self.len, "word {at} of {}", self.len);
+        let from = self.start + at * WORD;
+        &self.bytes[from..from + WORD].as_chunks().0[0]
     }
 
     /// Changes `count` words from `at` on. `change` receives the index (from 0) and the value of each.
@@ -78,7 +85,7 @@ impl HugeWords {
     /// Prefetches a word into the sim host's cache (simulator speed only).
     #[inline(always)]
     pub fn prefetch_sim_host(&self, at: usize) {
-        prefetch_sim_host(&self.words()[at]);
+        prefetch_sim_host(self.word(at));
     }
 }
 

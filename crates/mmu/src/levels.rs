@@ -44,7 +44,7 @@ impl FirstLevel {
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
         if let Some(entry) = self.small.lookup(asid, va, PageSize::SIZE_4K) {
-            self.recent.remember(va, entry);
+            self.recent.remember(va, &entry.translation(), entry.ready);
             return Some(entry);
         }
         if self.large_held
@@ -96,9 +96,21 @@ impl FirstLevel {
             self.large_held = true;
             self.large.fill(asid, va, &fragment(found, va, PageSize::SIZE_2M), ready);
         } else {
-            self.recent.clear(va);
-            self.small.fill(asid, va, &fragment(found, va, PageSize::SIZE_4K), ready);
+            let kept = fragment(found, va, PageSize::SIZE_4K);
+            self.recent.remember(va, &kept, ready);
+            self.small.fill(asid, va, &kept, ready);
         }
+    }
+
+    /// [`FirstLevel::fill`] after a look-up that missed.
+    #[inline(always)]
+    pub fn fill_missed(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        if found.size >= PageSize::SIZE_2M {
+            return self.fill(asid, va, found, ready);
+        }
+        let kept = fragment(found, va, PageSize::SIZE_4K);
+        self.recent.remember(va, &kept, ready);
+        self.small.fill_new(asid, va, &kept, ready);
     }
 
     pub fn invalidate(&mut self, what: Invalidation) {
@@ -155,6 +167,7 @@ impl SecondLevel {
         }
     }
 
+    #[inline]
     pub fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
         if let Some(entry) = self.small.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_4K)) {
             return Some(entry);
@@ -211,6 +224,17 @@ impl SecondLevel {
         let kept = fragment(found, va, size);
         if let Some(tlb) = self.array_for(size) {
             tlb.fill(asid, va, &kept, ready);
+        }
+    }
+
+    /// [`SecondLevel::fill`] after a look-up that missed.
+    #[inline(always)]
+    pub fn fill_missed(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        if found.size >= PageSize::SIZE_2M {
+            return self.fill(asid, va, found, ready);
+        }
+        if let Some(tlb) = &mut self.small {
+            tlb.fill_new(asid, va, &fragment(found, va, PageSize::SIZE_4K), ready);
         }
     }
 

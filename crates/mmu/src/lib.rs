@@ -23,7 +23,7 @@ pub use core_port::{CorePort, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
-pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
+pub use pipeline::{FaultCause, FirstLookUp, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use prefetch::{
     FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals,

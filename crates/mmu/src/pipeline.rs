@@ -108,6 +108,25 @@ pub enum Translated {
     },
 }
 
+/// What the L1 data TLB alone knows of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLookUp {
+    /// It hits, and the access may use the entry at once.
+    Hit {
+        /// What [`Mmu::translate`] would return as the physical address.
+        at: PhysAddr,
+        /// When that is known.
+        ready: Cycle,
+        /// Stores are allowed and need no walk to set the dirty bit.
+        stores: bool,
+    },
+    /// It misses: [`Mmu::translate_missed`] goes on. Nothing has changed.
+    Missed,
+    /// The entry does not permit the access yet: [`Mmu::translate`] goes on. Nothing has changed but the
+    /// entry's place in the order of use, which that changes as well.
+    Restricted,
+}
+
 /// A core's MMU.
 #[derive(State)]
 pub struct Mmu {
@@ -137,6 +156,9 @@ pub struct Mmu {
     pub(crate) sides: Option<Sides>,
     /// A page that the operating system should migrate.
     migration_hint: Option<VirtAddr>,
+    /// Whether anything learns from walks: speculator, lookaside or prefetcher.
+    #[state(skip)]
+    learns_of_walks: bool,
     /// The instruction whose access is translated.
     pub(crate) pc: VirtAddr,
     /// Of the latest walk.
@@ -190,6 +212,9 @@ impl Mmu {
             latencies,
             timing,
             walkers: WalkerPool::new(spec.walkers),
+            learns_of_walks: sockets.lookaside.is_some()
+                || sockets.speculator.is_some()
+                || sockets.tlb_prefetcher.is_some(),
             walker: sockets.walker,
             hypervisor: sockets.hypervisor,
             lookaside: sockets.lookaside,
@@ -259,40 +284,68 @@ impl Mmu {
     /// last access, nothing has changed since, and the look-up would change counters only.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        let recalled = self.recall_uncounted(va, access, now)?;
+        let (at, ready, _) = self.recall_uncounted(va, access, now)?;
         self.count_first_hits(1);
-        Some(recalled)
+        Some((at, ready))
     }
 
     #[inline(always)]
-    fn recall_uncounted(&self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        let (at, usable) = self.data.recent.recall(va, access)?;
+    fn recall_uncounted(&self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle, bool)> {
+        let (at, usable, stores) = self.data.recent.recall(va, access)?;
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        (usable <= ready).then_some((at, ready))
+        (usable <= ready).then_some((at, ready, stores))
     }
 
-    /// The result that [`Mmu::translate`] would return for a data access that hits the L1 TLB and may use the
-    /// entry at once. The caller counts the hits, many at once ([`Mmu::count_first_hits`]). `None` changes
-    /// nothing but, perhaps, the entry's place in the order of use, which a hit that follows changes as well.
+    /// Whether a store to the page of the latest access would be recalled as well.
     #[inline(always)]
-    pub fn first_hit(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        if let Some(recalled) = self.recall_uncounted(va, access, now) {
-            return Some(recalled);
+    pub fn recalls_store(&self, va: VirtAddr) -> bool {
+        self.data.recent.recall(va, AccessKind::Store).is_some()
+    }
+
+    /// Looks a data access up in the L1 TLB. The caller counts hits, many at once
+    /// ([`Mmu::count_first_hits`]), and goes on as [`FirstLookUp`] says after anything else.
+    #[inline(always)]
+    pub fn look_up_first(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> FirstLookUp {
+        if let Some((at, ready, stores)) = self.recall_uncounted(va, access, now) {
+            return FirstLookUp::Hit { at, ready, stores };
         }
-        let entry = self.data.lookup(self.asid, va)?;
+        let Some(entry) = self.data.lookup(self.asid, va) else { return FirstLookUp::Missed };
         let found = entry.translation();
         let ready = now.after(self.l1_latency.saturating_sub(1));
-        let usable = allowed(&found, access) && (access != AccessKind::Store || found.dirty) && entry.ready <= ready;
-        usable.then(|| (found.physical(va), ready))
+        let stores = found.writable && found.dirty;
+        if (access == AccessKind::Load || stores) && entry.ready <= ready {
+            FirstLookUp::Hit { at: found.physical(va), ready, stores }
+        } else {
+            FirstLookUp::Restricted
+        }
+    }
+
+    /// [`Mmu::translate`] of a data access after [`Mmu::look_up_first`] has just found that it misses the L1
+    /// TLB.
+    #[inline]
+    pub fn translate_missed(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        self.miss::<false>(va, access, now, port)
+    }
+
+    /// Whether a page waits to be taken from [`Mmu::take_migration_hint`].
+    #[inline(always)]
+    pub fn hints_migration(&self) -> bool {
+        self.migration_hint.is_some()
     }
 
     /// The result that [`Mmu::translate`] would return for a data access that finds an entry in the L1 TLB which
     /// permits it, also one that a walk in flight fills. The caller counts it ([`Mmu::count_first_answer`]).
-    /// `None` is that of [`Mmu::first_hit`].
+    /// `None` means that no such entry is there.
     #[inline(always)]
     pub fn first_answer(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
-        if let Some(recalled) = self.recall_uncounted(va, access, now) {
-            return Some(recalled);
+        if let Some((at, ready, _)) = self.recall_uncounted(va, access, now) {
+            return Some((at, ready));
         }
         let entry = self.data.lookup(self.asid, va)?;
         let found = entry.translation();
@@ -317,7 +370,7 @@ impl Mmu {
         self.counters.l1d_tlb_misses + self.counters.l1i_tlb_misses + self.counters.dirty_assists
     }
 
-    /// Counts hits of the L1 data TLB that were found by [`Mmu::first_hit`].
+    /// Counts hits of the L1 data TLB that were found by [`Mmu::look_up_first`].
     #[inline(always)]
     pub fn count_first_hits(&mut self, hits: u64) {
         self.counters.mmu_cycles += hits * self.l1_latency;
@@ -434,7 +487,7 @@ impl Mmu {
             && let Some(found) = probed.found.filter(|found| found.dirty && allowed(found, access))
         {
             self.counters.mmu_cycles += probed.ready.since(now);
-            self.fill_first::<W>(va, access, &found, probed.ready);
+            self.fill_first::<W>(va, access, false, &found, probed.ready);
             return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
         self.walk_and_fill::<W>(va, access, now, now, false, port)
@@ -478,7 +531,7 @@ impl Mmu {
                 return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
             self.counters.mmu_cycles += ready.since(began);
-            self.fill_first::<W>(va, access, &found, ready);
+            self.fill_first::<W>(va, access, true, &found, ready);
             return Translated::Physical { at: found.physical(va), ready };
         }
         self.counters.l2_tlb_misses += 1;
@@ -497,9 +550,9 @@ impl Mmu {
                     if W {
                         self.second.tell_fill(self.asid, va, &found, probed.ready);
                     }
-                    self.second.fill(self.asid, va, &found, probed.ready);
+                    self.second.fill_missed(self.asid, va, &found, probed.ready);
                 }
-                self.fill_first::<W>(va, access, &found, probed.ready);
+                self.fill_first::<W>(va, access, true, &found, probed.ready);
                 return Translated::Physical { at: found.physical(va), ready: probed.ready };
             }
             if probed.holds_walk {
@@ -540,8 +593,8 @@ impl Mmu {
             if W {
                 self.second.tell_fill(self.asid, va, found, ready);
             }
-            self.second.fill(self.asid, va, found, ready);
-            self.fill_first::<W>(va, access, found, ready);
+            self.second.fill_missed(self.asid, va, found, ready);
+            self.fill_first::<W>(va, access, true, found, ready);
             Translated::Physical { at: found.physical(va), ready }
         };
         if let Translated::Physical { .. } = translated {
@@ -575,12 +628,25 @@ impl Mmu {
         Some(answer)
     }
 
-    fn fill_first<const W: bool>(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
+    /// Fills a first-level TLB; `missed` says that it has no entry for `va`.
+    #[inline(always)]
+    fn fill_first<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        missed: bool,
+        found: &Translation,
+        ready: Cycle,
+    ) {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
         if W {
             first.tell_fill(first_name(access), self.asid, va, found, ready);
         }
-        first.fill(self.asid, va, found, ready);
+        if missed {
+            first.fill_missed(self.asid, va, found, ready);
+        } else {
+            first.fill(self.asid, va, found, ready);
+        }
     }
 
     /// `missed`: for an L2 TLB miss, and not to set a dirty bit.
@@ -599,7 +665,7 @@ impl Mmu {
         let walk = self.timed_walk::<W>(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
-                let entry = self.leaf_entry();
+                let entry = if self.learns_of_walks { self.leaf_entry() } else { None };
                 if W {
                     tell_verdict(found.physical(va));
                 }
@@ -635,7 +701,11 @@ impl Mmu {
                     if W {
                         self.second.tell_fill(self.asid, va, &found, walk.ready);
                     }
-                    self.second.fill(self.asid, va, &found, walk.ready);
+                    if missed {
+                        self.second.fill_missed(self.asid, va, &found, walk.ready);
+                    } else {
+                        self.second.fill(self.asid, va, &found, walk.ready);
+                    }
                     let at = found.physical(va);
                     let ready = match &guess {
                         Some(guess) if access == AccessKind::Load && self.timing && !port.is_recorded() => {
@@ -643,7 +713,7 @@ impl Mmu {
                         }
                         _ => walk.ready,
                     };
-                    self.fill_first::<W>(va, access, &found, ready);
+                    self.fill_first::<W>(va, access, missed, &found, ready);
                     if missed && self.prefetching.is_some() {
                         self.prefetch_after::<W>(va, access, None, &finished, port);
                     }
@@ -679,13 +749,6 @@ impl Mmu {
         }
         ready
     }
-
-    /// Whether [`Mmu::take_migration_hint`] returns a page.
-    #[inline(always)]
-    pub fn has_migration_hint(&self) -> bool {
-        self.migration_hint.is_some()
-    }
-
     /// A page that the operating system should migrate to where it is translated faster; returned once.
     #[inline]
     pub fn take_migration_hint(&mut self) -> Option<VirtAddr> {
@@ -783,6 +846,9 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         let (walker, hypervisor) = (self.walker.as_mut(), self.hypervisor.as_mut());
+        if !W && hypervisor.is_none() {
+            return walker.walk_on_core(va, access, now, port);
+        }
         on_port::<W, _>(port, |port| match hypervisor {
             Some(hypervisor) => hypervisor.walk(walker, va, access, now, port),
             None => walker.walk(va, access, now, port),

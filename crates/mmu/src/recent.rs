@@ -1,10 +1,10 @@
 //! The most recent translation of each set of the L1 data TLB: a cache for the speed of the simulator only.
 //!
 //! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and does not change the
-//! replacement order. So it can be served from here, with the same time and the same counts. Any other
-//! look-up or fill of a set replaces or clears its slot.
+//! replacement order. So it can be served from here, with the same time and the same counts. Any other hit or
+//! fill of a set replaces its slot: what it found or filled is the most recently used now.
 
-use crate::tlb::TlbEntry;
+use crate::Translation;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 
 #[derive(Clone, Copy)]
@@ -38,32 +38,23 @@ impl Recent {
         self.slots.get_mut(((va.0 >> 12) & self.mask) as usize)
     }
 
-    /// The physical address, and when the entry is usable, if the page was the last of its set and allows the
-    /// access.
+    /// The physical address, when the entry is usable, and whether it allows stores, if the page was the last of
+    /// its set and allows the access.
     #[inline(always)]
-    pub fn recall(&self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle)> {
+    pub fn recall(&self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle, bool)> {
         let slot = self.slots.get(((va.0 >> 12) & self.mask) as usize)?;
         if slot.page == va.0 >> 12 && (access == AccessKind::Load || slot.stores) {
-            return Some((slot.start.offset(va.0 & 0xfff), slot.ready));
+            return Some((slot.start.offset(va.0 & 0xfff), slot.ready, slot.stores));
         }
         None
     }
 
-    /// The set's look-up found this entry.
+    /// The set's look-up found this 4 KiB translation, usable from `ready` on, or the set was filled with it.
     #[inline(always)]
-    pub fn remember(&mut self, va: VirtAddr, entry: TlbEntry) {
+    pub fn remember(&mut self, va: VirtAddr, found: &Translation, ready: Cycle) {
         if let Some(slot) = self.slot(va) {
-            let found = entry.translation();
             let (start, stores) = (found.frame.start(), found.writable && found.dirty);
-            *slot = Slot { page: va.0 >> 12, start, ready: entry.ready, stores };
-        }
-    }
-
-    /// The set was filled with another entry.
-    #[inline(always)]
-    pub fn clear(&mut self, va: VirtAddr) {
-        if let Some(slot) = self.slot(va) {
-            *slot = EMPTY;
+            *slot = Slot { page: va.0 >> 12, start, ready, stores };
         }
     }
 

@@ -1,6 +1,6 @@
 //! The hardware halves of the sockets (traits): walker, lookaside, speculator.
 
-use crate::MemoryPort;
+use crate::{CorePort, MemoryPort};
 use ambulator_base::watch::{Field, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, State, VirtAddr};
 
@@ -122,6 +122,12 @@ pub trait Walker: State + Send {
     /// Finds `va`'s entry, reading memory only through `port`, from `now` on. Sets the accessed bit, and the
     /// dirty bit for a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;
+
+    /// [`Walker::walk`] through a core's own port, as all walks are without nested paging. A walker may have
+    /// code for this port, without a dynamic call for each load.
+    fn walk_on_core(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+        self.walk(va, access, now, port)
+    }
 
     /// The address of the leaf entry that the latest walk found, if its line holds the entries of the eight
     /// adjacent pages, as in a radix tree.

@@ -61,6 +61,9 @@ pub(crate) fn tlb_page_size(size: PageSize) -> PageSize {
 /// The fragment of `translation` (of a page that holds `va`) that an array for pages of `size` keeps.
 #[inline(always)]
 pub(crate) fn fragment(translation: &Translation, va: VirtAddr, size: PageSize) -> Translation {
+    if translation.size == size {
+        return *translation;
+    }
     let offset = (va.0 & (translation.size.bytes() - 1)) >> size.shift() << size.order();
     Translation { frame: translation.frame.offset(offset), size, ..*translation }
 }
@@ -71,6 +74,9 @@ pub struct Tlb {
     array: SetArray<TlbEntry>,
     #[state(skip)]
     sets: u64,
+    /// `sets - 1` if that is a power of two, or else 0.
+    #[state(skip)]
+    mask: u64,
 }
 
 impl Tlb {
@@ -78,7 +84,8 @@ impl Tlb {
     pub fn new(entries: u32, ways: u32) -> Tlb {
         let ways = if ways == 0 { entries.max(1) } else { ways };
         let sets = u64::from(entries / ways).max(1);
-        Tlb { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets }
+        let mask = if sets.is_power_of_two() { sets - 1 } else { 0 };
+        Tlb { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets, mask }
     }
 
     /// Number of sets.
@@ -89,7 +96,7 @@ impl Tlb {
     #[inline(always)]
     fn set_and_key(&self, asid: Asid, va: VirtAddr, size: PageSize) -> (usize, u64) {
         let number = va.0 >> size.shift();
-        let set = if self.sets.is_power_of_two() { number & (self.sets - 1) } else { number % self.sets };
+        let set = if self.mask != 0 || self.sets == 1 { number & self.mask } else { number % self.sets };
         // 45 bits of page number, 14 of ASID, 5 of size: no two pages share a key.
         (set as usize, number << 19 | u64::from(asid.0 & Asid::MAX.0) << 5 | u64::from(size.shift() & 31))
     }
@@ -106,6 +113,13 @@ impl Tlb {
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
         let (set, key) = self.set_and_key(asid, va, translation.size);
         self.array.insert(set, key, TlbEntry::new(translation, ready));
+    }
+
+    /// [`Tlb::fill`] of a page that has no entry.
+    #[inline(always)]
+    pub fn fill_new(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
+        let (set, key) = self.set_and_key(asid, va, translation.size);
+        self.array.insert_new(set, key, TlbEntry::new(translation, ready));
     }
 
     /// Whether it holds the page of `size` of `va`. Changes nothing.

@@ -1,11 +1,11 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
-use crate::execute::{FROM_DRAM, WALKED};
+use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
 use ambulator_base::{Archive, Batch, ProcessId, Record, RecordKind, State};
-use ambulator_hardware::CoreWindow;
+use ambulator_hardware::{CoreWindow, Served};
 use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
 
@@ -140,15 +140,8 @@ impl Core {
     #[inline(always)]
     pub fn count_found(&mut self, translation: u8, from_dram: bool) {
         self.counters.data_from_dram += u64::from(from_dram);
-        if translation & WALKED == 0 {
-            return;
-        }
-        let counters = &mut self.counters;
-        match (translation & !WALKED == FROM_DRAM, from_dram) {
-            (true, true) => counters.dram_translation_dram_data += 1,
-            (true, false) => counters.dram_translation_cached_data += 1,
-            (false, true) => counters.cached_translation_dram_data += 1,
-            (false, false) => counters.cached_translation_cached_data += 1,
+        if translation & WALKED != 0 {
+            self.count_walked(translation & !WALKED, from_dram);
         }
     }
 
@@ -156,6 +149,19 @@ impl Core {
     pub fn measured_cycles(&self) -> u64 {
         let end = if self.finished_at > 0 { self.finished_at } else { self.window.retired_cycle().0 };
         end.saturating_sub(self.measured_from)
+    }
+
+    /// Counts where an access that walked found its translation and its data. `slowest` is
+    /// [`Core::slowest_walk_load`] of its translation.
+    #[inline(always)]
+    pub fn count_walked(&mut self, slowest: u8, data_from_dram: bool) {
+        let counters = &mut self.counters;
+        match (slowest == 1 + Served::Dram as u8, data_from_dram) {
+            (true, true) => counters.dram_translation_dram_data += 1,
+            (true, false) => counters.dram_translation_cached_data += 1,
+            (false, true) => counters.cached_translation_dram_data += 1,
+            (false, false) => counters.cached_translation_cached_data += 1,
+        }
     }
 
     /// The kernel's number of a process of the stream.

@@ -12,8 +12,6 @@ use ambulator_mmu::Verification;
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
 pub(crate) const WALKED: u8 = 8;
-/// Of a translation whose slowest load DRAM served: the lower bits.
-pub(crate) const FROM_DRAM: u8 = 1 + Served::Dram as u8;
 
 /// The kind of access of a load or a store.
 #[inline(always)]

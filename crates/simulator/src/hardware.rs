@@ -173,33 +173,33 @@ impl Hardware {
     /// needs time to become ready is ready, and what was busy is free.
     #[inline(always)]
     pub fn begin_untimed(&mut self, number: usize) -> Cycle {
-        let (now, step, _) = self.untimed_steps(number);
-        self.went_on_to(number, now.after(step));
+        let (now, step, ..) = self.untimed_steps(number);
+        self.went_on_to(number, now.after(step), self.cores[number].mmu.untimed_misses());
         self.untimed
     }
 
-    /// Without time: when a core's latest access began, after how many cycles its next one may begin, and
-    /// those after it as long as they miss no TLB. Where time will be simulated later, only accesses that miss
+    /// Without time: when a core's latest access began; after how many cycles its next one may begin, those
+    /// after an access that missed no TLB, and those after another one. Where time will be simulated later, only accesses that miss
     /// the first-level TLBs need long steps: the clock must not run away.
     #[inline(always)]
-    pub fn untimed_steps(&self, number: usize) -> (Cycle, u64, u64) {
+    pub fn untimed_steps(&self, number: usize) -> (Cycle, u64, u64, u64) {
         if !self.has_time {
-            return (self.untimed, UNTIMED_STEP, UNTIMED_STEP);
+            return (self.untimed, UNTIMED_STEP, UNTIMED_STEP, UNTIMED_STEP);
         }
         let core = &self.cores[number];
         let missed_none = core.untimed_misses == core.mmu.untimed_misses();
         let first = if missed_none && self.path != TranslationPath::Intermediate { 1 } else { WARMUP_STEP };
-        (self.untimed, first, 1)
+        (self.untimed, first, 1, WARMUP_STEP)
     }
 
-    /// Without time: a core's latest access begins at `now`. Misses before it are accounted for by the step that
+    /// Without time: a core's latest access began at `now`, when its MMU had counted `misses`
+    /// ([`ambulator_mmu::Mmu::untimed_misses`]). They are accounted for by the step that
     /// [`Hardware::untimed_steps`] gave.
     #[inline(always)]
-    pub fn went_on_to(&mut self, number: usize, now: Cycle) {
+    pub fn went_on_to(&mut self, number: usize, now: Cycle, misses: u64) {
         self.untimed = now;
         if self.has_time {
-            let core = &mut self.cores[number];
-            core.untimed_misses = core.mmu.untimed_misses();
+            self.cores[number].untimed_misses = misses;
         }
     }
 

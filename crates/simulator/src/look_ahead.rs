@@ -4,6 +4,9 @@ use ambulator_base::{ProcessId, Record};
 use ambulator_hardware::Hierarchy;
 use ambulator_os::Kernel;
 
+// Measured on GUPS without time over 256 MiB, whose tables and page states have half a MiB each: without these
+// prefetches the sim host executes 6% fewer instructions, and takes 25% longer.
+
 /// Distance, in records, at which the kernel's page state and the table's entry are prefetched.
 const PAGES_AHEAD: usize = 24;
 /// Distance, in records, at which the model's cache sets are prefetched: the page state has arrived by then.

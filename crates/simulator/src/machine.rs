@@ -268,8 +268,9 @@ impl Machine {
         let (has_common_case, has_timed) = (self.hw.has_common_case(), self.has_timed_common_case());
         let mut i = from;
         while i < to {
+            let mut begun = None;
             if has_common_case {
-                i = self.run_common(number, records, i, to, until);
+                (i, begun) = self.run_common(number, records, i, to, until);
                 if i == to {
                     break;
                 }
@@ -299,7 +300,10 @@ impl Machine {
             if self.hw.timing() && !self.reach(number, record, until)? {
                 return Ok(i - from);
             }
-            let executed = self.record(number, record)?;
+            let executed = match begun {
+                None => self.record(number, record)?,
+                Some(begun) => self.complete_untimed(number, record, &begun)?,
+            };
             let core = &mut self.hw.cores[number];
             core.at = i + 1;
             core.executed += executed;

@@ -83,22 +83,31 @@ impl Checker {
         !self.on || self.matches_kernel(os, process, va, at, access)
     }
 
-    /// [`Checker::accepts`] in a process with that page map.
+    /// Whether [`Checker::accepts_page`] is what [`Checker::accepts`] does.
+    #[inline(always)]
+    pub fn checks_pages(&self, os: &OperatingSystem) -> bool {
+        self.on && !os.is_nested()
+    }
+
+    /// [`Checker::accepts`] in a process with that page map, if [`Checker::checks_pages`]: the kernel's state of
+    /// the page, if it agrees.
     #[inline(always)]
     pub fn accepts_page(
         &mut self,
-        os: &OperatingSystem,
         pages: &PageMap,
         process: ProcessId,
         va: VirtAddr,
         at: PhysAddr,
         access: AccessKind,
-    ) -> bool {
-        if !self.on || os.is_nested() {
-            return self.accepts(os, process, va, at, access);
-        }
+    ) -> Option<PageState> {
         self.checked += 1;
-        agrees(self.state_of(pages, process, va), va, at, access)
+        let state = self.state_of(pages, process, va);
+        agrees(state, va, at, access).then_some(state)
+    }
+
+    /// Counts translations that equal one which was checked before, in the same state of the kernel.
+    pub fn count_repeated(&mut self, translations: u64) {
+        self.checked += translations;
     }
 
     /// The kernel's state of a page, from the cache if valid.

@@ -247,7 +247,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };
         let now = Cycle(event.at);
         if event.kind == EventKind::Ask {
-            if flight.translation & WALKED != 0 && self.core.mmu.has_migration_hint() {
+            if flight.translation & WALKED != 0 && self.core.mmu.hints_migration() {
                 return false;
             }
             self.ask(event.place, &flight, now);
@@ -285,8 +285,10 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             return Some((checker.kernel_translation(pages, *process, va, access)?, now));
         }
         let (at, ready) = core.mmu.first_answer(va, access, now)?;
-        let accepted = if checker.is_on() {
-            checker.accepts_page(os, pages, *process, va, at, access)
+        let accepted = if checker.checks_pages(os) {
+            checker.accepts_page(pages, *process, va, at, access).is_some()
+        } else if checker.is_on() {
+            checker.accepts(os, *process, va, at, access)
         } else {
             checker.is_mapped_page(os, pages, *process, va, access)
         };

@@ -1,27 +1,67 @@
 //! The run loop without time: its common case.
 //!
-//! Without time, most records need little: a branch trains its predictor; a load or a store of a page that the
-//! L1 TLB holds goes to the caches. Runs of such records go through a loop of their own, which counts for
-//! many at once and leaves every other record (a TLB miss, a page fault, a line that the front end does not
+//! Without time, most records need little: a branch trains its predictor; a load or a store is translated by
+//! the TLBs or a page walk and goes to the caches. Runs of such records go through a loop of their own, which
+//! counts for many at once and leaves every other record (a page fault, a line that the front end does not
 //! hold, the end of a budget) to [`Machine::record`]. What it does to the machine is the same.
 
 use crate::core::FRONT_END_LINES;
+use crate::error::Stop;
 use crate::execute::{data_access, splits};
 use crate::hardware::Hardware;
-use crate::machine::Machine;
-use crate::path::TranslationPath;
-use ambulator_base::{Record, RecordKind, watch};
+use crate::machine::{Located, Machine};
+use crate::path::{TranslationPath, Translator};
+use ambulator_base::{AccessKind, Cycle, Record, RecordKind, VirtAddr, watch};
 use ambulator_hardware::Served;
+use ambulator_mmu::{FirstLookUp, Translated};
+use ambulator_os::PageState;
 
 /// What a run of records counts.
 #[derive(Default)]
 struct Counted {
-    records: u32,
     instructions: u64,
-    loads: u64,
     stores: u64,
     branches: u64,
     from_dram: u64,
+    /// Loads and stores that missed the L1 TLB.
+    missed: u64,
+    /// Loads and stores of the line of the one before.
+    repeated: u64,
+}
+
+/// The line of the latest load or store. Another one there hits again in the TLB and in the cache, where nothing
+/// has been used since: it changes no order of use, and what the kernel confirmed stays confirmed.
+#[derive(Clone, Copy)]
+struct Latest {
+    /// Virtual line number.
+    line: u64,
+    /// The TLB's entry and the kernel allow stores, without a walk to set the dirty bit.
+    stores: bool,
+}
+
+impl Latest {
+    /// No line.
+    const NONE: Latest = Latest { line: u64::MAX, stores: false };
+
+    #[inline(always)]
+    fn new(va: VirtAddr, stores: bool) -> Latest {
+        Latest { line: va.0 >> 6, stores }
+    }
+
+    #[inline(always)]
+    fn serves(&self, va: VirtAddr, access: AccessKind) -> bool {
+        va.0 >> 6 == self.line && (access == AccessKind::Load || self.stores)
+    }
+}
+
+/// A load or a store that the loop has begun and [`Machine::complete_untimed`] completes.
+pub(crate) struct Begun {
+    /// When it began.
+    issued: Cycle,
+    /// What the MMU said: a fault, a translation that the kernel does not confirm, or one with a hint.
+    first: Translated,
+    /// Page walks of the core before it.
+    walks: u64,
 }
 
 impl Hardware {
@@ -37,7 +77,8 @@ impl Hardware {
 
 impl Machine {
     /// Runs the records of a core from `from` on while they are common ones, no check is due, and neither its
-    /// time passes `until` nor its budget ends. Returns the first that has not run, at most `to`.
+    /// time passes `until` nor its budget ends. Returns the first that has not run, at most `to`, and what it
+    /// has begun to do.
     pub(crate) fn run_common(
         &mut self,
         number: usize,
@@ -45,61 +86,162 @@ impl Machine {
         from: usize,
         to: usize,
         until: u64,
-    ) -> usize {
+    ) -> (usize, Option<Begun>) {
         let Machine { hw, os, checker, scheduler, .. } = self;
-        let (mut now, mut first_step, step) = hw.untimed_steps(number);
-        let Hardware { cores, hierarchy, .. } = hw;
-        let core = &mut cores[number];
+        let (mut now, mut next_step, step, step_after_miss) = hw.untimed_steps(number);
+        let core = &hw.cores[number];
         let process = core.process;
-        let Some(pages) = os.kernel().page_map(process) else { return from };
+        let may_miss = os.profiler.is_none();
         let room = core.stop_at.min(until.saturating_add(core.untimed_from)).saturating_sub(core.executed);
         let to = to.min(from + scheduler.records_until_check());
+        let checks_pages = checker.checks_pages(os);
+        let repeats = checks_pages && hw.hierarchy.repeats_hits(number);
+        let mut latest = Latest::NONE;
+        // Of the core before its latest access.
+        let mut misses = core.mmu.untimed_misses();
         let mut counted = Counted::default();
-        for (i, record) in records.iter().enumerate().take(to).skip(from) {
-            core.look_ahead.prefetch(number, process, records, i, os.kernel(), hierarchy);
-            let instructions = counted.instructions + record.instructions();
-            let line = record.pc.0 >> 6;
-            if instructions >= room || core.front_end[line as usize % FRONT_END_LINES] != line {
-                break;
-            }
-            match record.kind {
-                RecordKind::BranchNotTaken | RecordKind::BranchTaken => {
-                    core.window.train(record);
-                    counted.branches += 1;
+        let mut begun = None;
+        let mut next = from;
+        'misses: while let Some(pages) = os.kernel().page_map(process) {
+            let Hardware { cores, hierarchy, .. } = &mut *hw;
+            let core = &mut cores[number];
+            let (mut missed, mut looked_up) = (None, FirstLookUp::Missed);
+            for record in &records[next..to.max(next)] {
+                core.look_ahead.prefetch(number, process, records, next, os.kernel(), hierarchy);
+                let instructions = counted.instructions + record.instructions();
+                let line = record.pc.0 >> 6;
+                if instructions >= room || core.front_end[line as usize % FRONT_END_LINES] != line {
+                    break;
                 }
-                RecordKind::Load | RecordKind::Store if !splits(record) => {
-                    let access = data_access(record);
-                    let begins = now.after(first_step);
-                    let Some((at, ready)) = core.mmu.first_hit(record.va, access, begins) else { break };
-                    if !checker.accepts_page(os, pages, process, record.va, at, access) {
-                        break;
+                match record.kind {
+                    RecordKind::BranchNotTaken | RecordKind::BranchTaken => {
+                        core.window.train(record);
+                        counted.branches += 1;
                     }
-                    (now, first_step) = (begins, step);
-                    let found = hierarchy.access(number, at, access, record.pc, ready);
-                    counted.from_dram += u64::from(found.served == Served::Dram);
-                    counted.loads += u64::from(record.kind == RecordKind::Load);
-                    counted.stores += u64::from(record.kind == RecordKind::Store);
+                    RecordKind::Load | RecordKind::Store if !splits(record) => {
+                        let access = data_access(record);
+                        let begins = now.after(next_step);
+                        if latest.serves(record.va, access) {
+                            counted.repeated += 1;
+                            hierarchy.repeat_hit(number, access);
+                        } else {
+                            looked_up = core.mmu.look_up_first(record.va, access, begins);
+                            let FirstLookUp::Hit { at, ready, stores } = looked_up else {
+                                missed = Some(record);
+                                break;
+                            };
+                            let accepted = if checks_pages {
+                                checker.accepts_page(pages, process, record.va, at, access)
+                            } else {
+                                checker.accepts(os, process, record.va, at, access).then_some(PageState::NONE)
+                            };
+                            let Some(state) = accepted else { break };
+                            let found = hierarchy.access_inlined(number, at, access, record.pc, ready);
+                            counted.from_dram += u64::from(found.served == Served::Dram);
+                            if repeats {
+                                latest = Latest::new(record.va, stores && state.writable());
+                            }
+                        }
+                        (now, next_step) = (begins, step);
+                        counted.stores += u64::from(record.kind == RecordKind::Store);
+                    }
+                    _ => break,
                 }
-                _ => break,
+                counted.instructions = instructions;
+                next += 1;
             }
-            counted.instructions = instructions;
-            counted.records += 1;
+            let Some(record) = missed.filter(|_| may_miss) else { break 'misses };
+            // The rest of its translation, as `Machine::translate_data` does it.
+            let (va, access, issued) = (record.va, data_access(record), now.after(next_step));
+            (now, next_step) = (issued, step_after_miss);
+            misses = core.mmu.untimed_misses();
+            core.slowest_walk_load = 0;
+            core.mmu.set_instruction(record.pc);
+            let walks = core.mmu.counters.walks;
+            let first = hw.with_port(number, os.memories_mut(), |mmu, port| match looked_up {
+                FirstLookUp::Missed => mmu.translate_missed(va, access, issued, port),
+                _ => mmu.translate(va, access, issued, port),
+            });
+            let Hardware { cores, hierarchy, .. } = &mut *hw;
+            let core = &mut cores[number];
+            let walked = core.mmu.counters.walks != walks;
+            let accepted = match first {
+                Translated::Physical { at, ready } if !(walked && core.mmu.hints_migration()) => {
+                    let state = match os.kernel().page_map(process) {
+                        Some(pages) if checks_pages => checker.accepts_page(pages, process, va, at, access),
+                        _ => checker.accepts(os, process, va, at, access).then_some(PageState::NONE),
+                    };
+                    state.map(|state| (at, ready, state))
+                }
+                _ => None,
+            };
+            let Some((at, ready, state)) = accepted else {
+                begun = Some(Begun { issued, first, walks });
+                break 'misses;
+            };
+            let found = hierarchy.access(number, at, access, record.pc, ready);
+            let from_dram = found.served == Served::Dram;
+            if walked {
+                core.count_walked(core.slowest_walk_load, from_dram);
+            }
+            if repeats {
+                latest = Latest::new(va, state.writable() && core.mmu.recalls_store(va));
+            }
+            counted.from_dram += u64::from(from_dram);
+            counted.stores += u64::from(record.kind == RecordKind::Store);
+            counted.missed += 1;
+            counted.instructions += record.instructions();
+            next += 1;
         }
-        core.at = from + counted.records as usize;
+        let data = (next - from) as u64 - counted.branches;
+        checker.count_repeated(counted.repeated);
+        let core = &mut hw.cores[number];
+        core.at = next;
         core.executed += counted.instructions;
         core.counters.instructions += counted.instructions;
-        core.counters.loads += counted.loads;
+        core.counters.loads += data - counted.stores;
         core.counters.stores += counted.stores;
         core.counters.branches += counted.branches;
         core.counters.data_from_dram += counted.from_dram;
-        core.slowest_walk_load = 0;
-        core.window.count_all(counted.instructions, counted.loads, counted.stores);
-        core.mmu.count_first_hits(counted.loads + counted.stores);
-        let at = core.at;
-        if counted.loads + counted.stores > 0 {
-            hw.went_on_to(number, now);
+        if begun.is_none() {
+            core.slowest_walk_load = 0;
         }
-        self.scheduler.count_records(counted.records);
-        at
+        core.window.count_all(counted.instructions, data - counted.stores, counted.stores);
+        core.mmu.count_first_hits(data - counted.missed);
+        if data > 0 || begun.is_some() {
+            // After a hit the next access need not wait for what the misses before have started.
+            let misses = if next_step == step { core.mmu.untimed_misses() } else { misses };
+            hw.went_on_to(number, now, misses);
+        }
+        scheduler.count_records((next - from) as u32);
+        (next, begun)
+    }
+
+    /// Completes a load or a store that [`Machine::run_common`] has begun; returns the number of its
+    /// instructions.
+    #[cold]
+    pub(crate) fn complete_untimed(&mut self, number: usize, record: &Record, begun: &Begun) -> Result<u64, Stop> {
+        let access = data_access(record);
+        let core = &mut self.hw.cores[number];
+        core.counters.loads += u64::from(record.kind == RecordKind::Load);
+        core.counters.stores += u64::from(record.kind == RecordKind::Store);
+        core.window.count(record);
+        let Machine { hw, os, checker, scheduler, .. } = self;
+        let phase = scheduler.phase();
+        let (issued, first) = (begun.issued, begun.first);
+        let Located { at, ready, .. } = Translator { hw: &mut *hw, os: &mut *os, checker, phase }
+            .translate_further(number, record.va, access, issued, first)?;
+        let found = hw.hierarchy.access(number, at, access, record.pc, ready);
+        let from_dram = found.served == Served::Dram;
+        let core = &mut hw.cores[number];
+        core.counters.data_from_dram += u64::from(from_dram);
+        if core.mmu.counters.walks != begun.walks {
+            if let Some(va) = core.mmu.take_migration_hint() {
+                os.migrate(hw, phase, number, va)?;
+            }
+            let core = &mut hw.cores[number];
+            core.count_walked(core.slowest_walk_load, from_dram);
+        }
+        Ok(record.instructions())
     }
 }

@@ -19,14 +19,14 @@ pub const FUZZ_MACHINE_BYTES: usize = 8;
 const SMALL: &str = include_str!("small.conf");
 
 /// Bits of the first byte.
-const FUNCTIONAL: u8 = 1;
+pub(crate) const FUNCTIONAL: u8 = 1;
 const SWAP: u8 = 2;
 const NESTED: u8 = 4;
-const COMPOSED: u8 = 8;
-const SPREAD: u8 = 16;
+pub(crate) const COMPOSED: u8 = 8;
+pub(crate) const SPREAD: u8 = 16;
 const POLICY: u8 = 32;
 const HYPERVISOR_HUGE: u8 = 64;
-const TRACE: u8 = 128;
+pub(crate) const TRACE: u8 = 128;
 
 /// The design presets by which [`fuzz_machine`] counts, by name: the second byte chooses one.
 pub fn fuzz_designs() -> Vec<&'static str> {
@@ -122,16 +122,8 @@ pub struct FuzzRun {
     pub kernel: KernelCounters,
 }
 
-/// Runs a small machine on a program, with the oracle. The first [`FUZZ_MACHINE_BYTES`] choose the machine: any preset
-/// or composition of designs, with one to four cores, natively or in a virtual machine. The others are the
-/// program: operations of four bytes, which a kernel grants whatever they are, or a trace (see
-/// [`sealed_block`]), which may ask for anything. Any program must end in a sentence, one of operations in no
-/// complaint: never in a panic, never in a translation that is not the kernel's, never in a kernel whose books
-/// do not balance. Returns how far it came; `None` where the bytes make no machine.
-///
-/// # Panics
-/// When one of them does: that is the mistake that a fuzzer looks for.
-pub fn fuzz_machine(bytes: &[u8]) -> Option<FuzzRun> {
+/// The machine and its program that the bytes choose for [`fuzz_machine`].
+pub(crate) fn assemble(bytes: &[u8]) -> Option<(Spec, Machine)> {
     let (how, bytes) = bytes.split_first_chunk::<FUZZ_MACHINE_BYTES>()?;
     let is_trace = how[0] & TRACE != 0;
     let spec = machine(*how)?;
@@ -147,8 +139,23 @@ pub fn fuzz_machine(bytes: &[u8]) -> Option<FuzzRun> {
     let count = if spec.run.spread_threads { 1 } else { spec.machine.cores as usize };
     let programs = (0..count).map(program).collect::<Option<Vec<_>>>()?;
     let streams = programs.into_iter().map(|program| (SharedStream::new(program, 1), 0)).collect();
-    let context = format!("bytes {how:?}, {:?}", spec.design);
-    let mut machine = Machine::new(&spec, streams).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let machine = Machine::new(&spec, streams).unwrap_or_else(|error| panic!("bytes {how:?}: {error}"));
+    Some((spec, machine))
+}
+
+/// Runs a small machine on a program, with the oracle. The first [`FUZZ_MACHINE_BYTES`] choose the machine: any preset
+/// or composition of designs, with one to four cores, natively or in a virtual machine. The others are the
+/// program: operations of four bytes, which a kernel grants whatever they are, or a trace (see
+/// [`sealed_block`]), which may ask for anything. Any program must end in a sentence, one of operations in no
+/// complaint: never in a panic, never in a translation that is not the kernel's, never in a kernel whose books
+/// do not balance. Returns how far it came; `None` where the bytes make no machine.
+///
+/// # Panics
+/// When one of them does: that is the mistake that a fuzzer looks for.
+pub fn fuzz_machine(bytes: &[u8]) -> Option<FuzzRun> {
+    let (spec, mut machine) = assemble(bytes)?;
+    let is_trace = bytes[0] & TRACE != 0;
+    let context = format!("bytes {:?}, {:?}", &bytes[..FUZZ_MACHINE_BYTES], spec.design);
     for _ in 0..64 {
         match machine.advance(1 << 12) {
             Ok(true) => {}

@@ -57,7 +57,7 @@ impl Translator<'_> {
 
     /// The rest of [`Translator::translate_conventionally`] when the first result was a fault, or was wrong.
     #[cold]
-    fn translate_further(
+    pub(crate) fn translate_further(
         &mut self,
         number: usize,
         va: VirtAddr,

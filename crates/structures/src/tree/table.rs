@@ -32,6 +32,14 @@ impl Node {
         (va.0 >> self.shift) as usize & ((1 << self.bits) - 1)
     }
 
+    /// The child on the path to `va`.
+    #[inline(always)]
+    fn child(&self, va: VirtAddr) -> NodeId {
+        // As many as entries, a power of two; none in the last level.
+        let last = self.children.len().wrapping_sub(1);
+        self.children.get((va.0 >> self.shift) as usize & last).copied().unwrap_or(NO_NODE)
+    }
+
     fn span(&self) -> u32 {
         u32::from(self.shift + self.bits)
     }
@@ -158,7 +166,7 @@ impl<L: Layout> Tree<L> {
             if u32::from(node.shift) <= shift {
                 return id;
             }
-            match node.children[node.index(va)] {
+            match node.child(va) {
                 NO_NODE => return id,
                 child => id = child,
             }
@@ -205,7 +213,7 @@ impl<L: Layout> Tree<L> {
         let id = self.descend(va, 21);
         let node = &self.nodes[id as usize];
         if node.shift == 21 {
-            let child = node.children[node.index(va)];
+            let child = node.child(va);
             if child != NO_NODE {
                 return Ok(child);
             }

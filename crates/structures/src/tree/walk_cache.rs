@@ -4,7 +4,7 @@ use super::{FLAT, FLAT_BITS, NODE_BITS};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Step};
 use ambulator_base::{Asid, Cycle, PhysAddr, State, VirtAddr};
-use ambulator_hardware::{Replacement, SetArray};
+use ambulator_hardware::{NO_KEY, Replacement, SetArray};
 use ambulator_mmu::{Invalidation, PwcSpec};
 
 const LEVELS: usize = 4;
@@ -29,6 +29,9 @@ struct Level {
     array: SetArray<Cached>,
     #[state(skip)]
     sets: u64,
+    /// The key that the latest look-up did not find, or [`NO_KEY`]: a fill need not look for it again.
+    #[state(skip)]
+    absent: u64,
 }
 
 /// A table at which a walk can begin.
@@ -60,7 +63,8 @@ impl WalkCaches {
             (entries > 0).then(|| {
                 let ways = if spec.ways == 0 { entries } else { spec.ways };
                 let sets = (entries / ways).max(1);
-                Level { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets: u64::from(sets) }
+                let array = SetArray::new(sets as usize, ways as usize, Replacement::Lru);
+                Level { array, sets: u64::from(sets), absent: NO_KEY }
             })
         });
         // Without caches a look-up takes no time.
@@ -77,7 +81,8 @@ impl WalkCaches {
     fn set_and_key(level: &Level, asid: Asid, va: VirtAddr, shift: u32) -> (usize, u64) {
         let number = va.0 >> shift;
         // At most 36 bits of number and 16 of ASID.
-        ((number % level.sets) as usize, number << 16 | u64::from(asid.0))
+        let set = if level.sets == 1 { 0 } else { number % level.sets };
+        (set as usize, number << 16 | u64::from(asid.0))
     }
 
     /// For a watch: what a look-up that began at `from` finds at `now` in the cache of each level.
@@ -104,11 +109,14 @@ impl WalkCaches {
             let Some(level) = level else { continue };
             let span = shift_of(number);
             let (set, key) = WalkCaches::set_and_key(level, asid, va, span);
-            if let Some(cached) = level.array.lookup(set, key)
-                && cached.ready <= now
-            {
-                let bits = if cached.pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
-                return Some(CachedNode { at: cached.pte.frame().start(), bits, shift: span - bits, level: number });
+            match level.array.lookup(set, key) {
+                Some(cached) if cached.ready <= now => {
+                    let bits = if cached.pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
+                    let at = cached.pte.frame().start();
+                    return Some(CachedNode { at, bits, shift: span - bits, level: number });
+                }
+                Some(_) => {}
+                None => level.absent = key,
             }
         }
         None
@@ -123,7 +131,7 @@ impl WalkCaches {
         };
         let (set, key) = WalkCaches::set_and_key(level, asid, va, span);
         // Walks are not simulated in cycle order: the entry in the cache may have an earlier cycle.
-        let known = level.array.lookup(set, key);
+        let known = if level.absent == key { None } else { level.array.lookup(set, key) };
         let ready = match &known {
             Some(cached) if cached.pte.frame() == pte.frame() => ready.min(cached.ready),
             _ => ready,
@@ -133,7 +141,10 @@ impl WalkCaches {
         });
         match known {
             Some(cached) => *cached = Cached { pte, ready },
-            None => _ = level.array.insert_new(set, key, Cached { pte, ready }),
+            None => {
+                level.array.insert_new(set, key, Cached { pte, ready });
+                level.absent = NO_KEY;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::watch::{self, Meaning, Shape};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, State, VirtAddr};
-use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{CorePort, Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
     /// Counters of a walker of a tree of tables.
@@ -93,9 +93,30 @@ impl TreeWalker {
         Some(WalkStart { node: hit.at, bits: hit.bits, shift: hit.shift, now })
     }
 
+    /// Probes the page-walk caches and completes the walk.
+    #[inline(always)]
+    fn walk_through<P: MemoryPort + ?Sized>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut P,
+    ) -> Walk {
+        match self.start(va, now) {
+            Some(start) => self.finish(va, access, start, port),
+            None => Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 },
+        }
+    }
+
     /// Completes the walk from `start`.
     #[inline]
-    pub fn finish(&mut self, va: VirtAddr, access: AccessKind, start: WalkStart, port: &mut dyn MemoryPort) -> Walk {
+    pub fn finish<P: MemoryPort + ?Sized>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        start: WalkStart,
+        port: &mut P,
+    ) -> Walk {
         let WalkStart { mut node, mut bits, mut shift, mut now } = start;
         let mut accesses = 0;
         let outcome = loop {
@@ -167,10 +188,11 @@ impl Walker for TreeWalker {
     }
 
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
-        match self.start(va, now) {
-            Some(start) => self.finish(va, access, start, port),
-            None => Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 },
-        }
+        self.walk_through(va, access, now, port)
+    }
+
+    fn walk_on_core(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+        self.walk_through(va, access, now, port)
     }
 
     fn leaf_pte_address(&self) -> Option<PhysAddr> {

@@ -21,7 +21,7 @@
 
 use super::kronecker::GraphSpec;
 use crate::permutation::Permutation;
-use ambulator_base::{Random, mix64, mul_high};
+use ambulator_base::{Random, mix64, mul_high, prefetch_sim_host};
 
 /// Vertices of a block are from this many on, to less than twice as many.
 const BLOCK_VERTICES: u64 = 1 << 10;
@@ -32,6 +32,9 @@ const LEAST: f64 = 8.0;
 /// Bits of a packed [`Block`].
 const ROW_BITS: u32 = 5;
 const ROTATION_BITS: u32 = 11;
+
+/// Neighbours that [`ConfigurationGraph::neighbours`] computes at once.
+pub const AT_ONCE: usize = 8;
 
 /// First stored edge, row and rotation of a block, packed: 48, 5 and 11 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -322,10 +325,24 @@ impl ConfigurationGraph {
     /// The vertex to which a stored edge belongs.
     #[inline(always)]
     pub fn owner(&self, edge: u64) -> u32 {
+        self.owner_in(self.block_of(edge), edge)
+    }
+
+    /// The block of the vertex to which a stored edge belongs.
+    #[inline(always)]
+    fn block_of(&self, edge: u64) -> usize {
         let mut at = self.block_guide[self.block_scale.cell(edge)] as usize;
+        // Two cells are a block's share: whether it is the next one cannot be predicted, more steps are rare.
+        at += usize::from(self.blocks[at + 1].first() <= edge);
         while self.blocks[at + 1].first() <= edge {
             at += 1;
         }
+        at
+    }
+
+    /// The vertex of block `at` to which a stored edge belongs.
+    #[inline(always)]
+    fn owner_in(&self, at: usize, edge: u64) -> u32 {
         let block = self.blocks[at];
         let mut within = (edge - block.first()) as u32;
         if let Some(hub) = self.hub(at) {
@@ -366,6 +383,27 @@ impl ConfigurationGraph {
     #[inline(always)]
     pub fn neighbour(&self, edge: u64) -> u32 {
         self.owner(self.matching.partner(edge))
+    }
+
+    /// The vertices to which the stored edges from `first` on lead: `ends` has room for up to [`AT_ONCE`].
+    ///
+    /// They are computed together, one step for all of them after the other: what a step reads of the tables
+    /// is at random places, and the sim host waits for all of it at once instead of for one after the other.
+    #[inline(never)]
+    pub fn neighbours(&self, first: u64, ends: &mut [u32]) {
+        debug_assert!(ends.len() <= AT_ONCE);
+        let mut partners = [(0, 0); AT_ONCE];
+        for (edge, (partner, _)) in (first..first + ends.len() as u64).zip(&mut partners) {
+            *partner = self.matching.partner(edge);
+            prefetch_sim_host(&self.block_guide[self.block_scale.cell(*partner)]);
+        }
+        for (partner, block) in &mut partners[..ends.len()] {
+            *block = self.block_of(*partner);
+            prefetch_sim_host(&self.hub_of[*block]);
+        }
+        for (end, (partner, block)) in ends.iter_mut().zip(partners) {
+            *end = self.owner_in(block, partner);
+        }
     }
 }
 
@@ -452,6 +490,14 @@ mod tests {
                 prop_assert!(begin <= end, "vertex {} begins at {} and ends at {}", u, begin, end);
                 for edge in begin..end {
                     prop_assert_eq!(u64::from(graph.owner(edge)), u);
+                }
+            }
+            let mut ends = [0; AT_ONCE];
+            for first in (0..graph.edges()).step_by(AT_ONCE) {
+                let ends = &mut ends[..(graph.edges() - first).min(AT_ONCE as u64) as usize];
+                graph.neighbours(first, ends);
+                for (edge, end) in (first..).zip(ends) {
+                    prop_assert_eq!(*end, graph.neighbour(edge), "the end of stored edge {}", edge);
                 }
             }
             for edge in 0..graph.edges() {

@@ -1,7 +1,7 @@
 //! A graph as its program reads it: compressed sparse rows in the simulator's memory (4 bytes a neighbour, 4 a
 //! vertex), or rows that are computed.
 
-use super::configuration::ConfigurationGraph;
+use super::configuration::{AT_ONCE, ConfigurationGraph};
 use super::kronecker::{GraphKind, GraphSpec, for_each_edge};
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
 use crate::permutation::Permutation;
@@ -54,6 +54,8 @@ pub struct Edge {
 pub struct EdgesOf<'g> {
     source: Source<'g>,
     first: u64,
+    /// The first edge that the iterator visits.
+    from: u64,
     next: u64,
     stop: u64,
     /// The number of the edge after the vertex's last one.
@@ -62,12 +64,47 @@ pub struct EdgesOf<'g> {
 
 enum Source<'g> {
     Stored(&'g [u32]),
-    /// A ring of the next neighbours: they are computed some steps ahead, so that hints are early enough.
-    Computed {
-        graph: &'g ConfigurationGraph,
-        ready: [u32; Graph::EDGES_AHEAD],
-    },
+    Computed(Ahead<'g>),
 }
+
+/// A ring of the next neighbours: they are computed some steps ahead, so that hints are early enough. Edges
+/// are in groups of as many as are computed at once; the groups of the next edge and after it are in the ring.
+struct Ahead<'g> {
+    graph: &'g ConfigurationGraph,
+    ring: [u32; 2 * AT_ONCE],
+}
+
+impl<'g> Ahead<'g> {
+    /// The ring for the edges `from..stop`.
+    fn new(graph: &'g ConfigurationGraph, from: u64, stop: u64) -> Ahead<'g> {
+        let mut ahead = Ahead { graph, ring: [0; 2 * AT_ONCE] };
+        let group = from / AT_ONCE as u64 * AT_ONCE as u64;
+        ahead.compute(from, stop.min(group + AT_ONCE as u64));
+        ahead.compute(group + AT_ONCE as u64, stop.min(group + 2 * AT_ONCE as u64));
+        ahead
+    }
+
+    /// Computes the edges `from..to`, which are in one group.
+    fn compute(&mut self, from: u64, to: u64) {
+        if from < to {
+            let place = from as usize % self.ring.len();
+            self.graph.neighbours(from, &mut self.ring[place..place + (to - from) as usize]);
+        }
+    }
+
+    /// The neighbour at edge `at`, and that at the edge [`Graph::EDGES_AHEAD`] later if that is before `stop`.
+    #[inline(always)]
+    fn next(&mut self, at: u64, from: u64, stop: u64) -> (u32, Option<u32>) {
+        let later = at + AT_ONCE as u64;
+        if later.is_multiple_of(AT_ONCE as u64) && at > from {
+            self.compute(later, stop.min(later + AT_ONCE as u64));
+        }
+        let place = |edge: u64| edge as usize % (2 * AT_ONCE);
+        (self.ring[place(at)], (later < stop).then(|| self.ring[place(later)]))
+    }
+}
+
+const _: () = assert!(Graph::EDGES_AHEAD == AT_ONCE);
 
 impl Iterator for EdgesOf<'_> {
     type Item = Edge;
@@ -83,12 +120,7 @@ impl Iterator for EdgesOf<'_> {
             Source::Stored(neighbours) => {
                 (neighbours[at as usize], neighbours.get(at as usize + Graph::EDGES_AHEAD).copied())
             }
-            Source::Computed { graph, ready } => {
-                let slot = &mut ready[at as usize % Graph::EDGES_AHEAD];
-                let ahead = at + Graph::EDGES_AHEAD as u64;
-                let soon = (ahead < self.stop).then(|| graph.neighbour(ahead));
-                (std::mem::replace(slot, soon.unwrap_or(0)), soon)
-            }
+            Source::Computed(ahead) => ahead.next(at, self.from, self.stop),
         };
         Some(Edge { k: at - self.first, to, last: at + 1 == self.end, soon })
     }
@@ -348,15 +380,9 @@ impl Graph {
     pub fn edges_within(&self, (first, end): (u64, u64), from: u64, stop: u64) -> EdgesOf<'_> {
         let source = match &self.rows {
             Rows::Stored { neighbours, .. } => Source::Stored(neighbours),
-            Rows::Computed(graph) => {
-                let mut ready = [0; Graph::EDGES_AHEAD];
-                for edge in from..stop.min(from + Graph::EDGES_AHEAD as u64) {
-                    ready[edge as usize % Graph::EDGES_AHEAD] = graph.neighbour(edge);
-                }
-                Source::Computed { graph, ready }
-            }
+            Rows::Computed(graph) => Source::Computed(Ahead::new(graph, from, stop)),
         };
-        EdgesOf { source, first, next: from, stop, end }
+        EdgesOf { source, first, from, next: from, stop, end }
     }
 
     /// The vertex to which stored edge `k` of vertex `u` leads.
