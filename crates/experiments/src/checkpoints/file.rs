@@ -218,7 +218,6 @@ impl<H> Opened<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
 
     fn written(path: &Path) -> Header {
         let header = Header { key: "k".into(), batches: vec![Some(3), None], ..Header::default() };
@@ -253,34 +252,6 @@ mod tests {
         let error = write(&path, Header::default(), &mut |_| Err("no".into())).unwrap_err();
         assert!(error.contains("one.ckpt: the checkpoint cannot be written (no)"), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn two_may_write_one_checkpoint_at_the_same_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("one.ckpt");
-        let (begun, written) = (Barrier::new(2), Barrier::new(2));
-        let one = || {
-            let save = &mut |to: &mut dyn Write| {
-                // Both have a file of their own open, of which neither is the checkpoint yet.
-                to.write_all(&[7; 50_000]).map_err(|error| error.to_string())?;
-                begun.wait();
-                assert!(!path.exists());
-                to.write_all(&[7; 50_000]).map_err(|error| error.to_string())?;
-                written.wait();
-                Ok(100_000)
-            };
-            write(&path, Header::default(), save).unwrap()
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(one);
-            one();
-        });
-        let mut state = Vec::new();
-        let read = &mut |from: &mut dyn Read| from.read_to_end(&mut state).map(|n| n as u64).map_err(|e| e.to_string());
-        open::<Header>(&path).unwrap().load(read).unwrap();
-        assert_eq!(state, vec![7; 100_000]);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
