@@ -33,11 +33,11 @@ fn run(spec: &Spec, program: &str, watched: bool) -> RunResult {
 }
 
 fn compare(design: &str, program: &str, options: &[&str]) {
-    let options = options.iter().chain(&["memory.bytes=4GiB", "run.instructions=30000"]);
+    let options = options.iter().chain(&["memory.bytes=4GiB", "run.instructions=8000"]);
     let options = options.map(|&option| option.to_owned()).collect();
     let spec = load(&SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() }).unwrap().spec;
     let (plain, watched) = (run(&spec, program, false), run(&spec, program, true));
-    assert!(plain.simulated_instructions >= 30_000, "{design} on {program}");
+    assert!(plain.simulated_instructions >= 8000, "{design} on {program}");
     assert_eq!(plain.checked_translations > 0, spec.run.oracle, "{design} on {program}");
     assert_eq!(plain.counters, watched.counters, "{design} on {program}");
     assert_eq!(plain.checked_translations, watched.checked_translations, "{design} on {program}");
@@ -64,7 +64,7 @@ fn the_common_case_with_time_counts_as_record_by_record() {
     compare("thp", "bfs", &["machine.cores=2"]);
     compare("perfect-tlb", "stream", &[]);
     compare("perfect-tlb", "bfs", &["core.store_request=early", "core.width=1"]);
-    compare("revelator", "gups", &["core.store_request=early", "run.warmup=20000"]);
+    compare("revelator", "gups", &["core.store_request=early", "run.warmup=4000"]);
     compare("nested", "stream", &["core.rob=16", "core.load_queue=2", "core.store_queue=1"]);
     compare("ecpt", "gups", &["run.oracle=false", "machine.cores=2"]);
     compare("radix", "bfs", &["mmu.l1_latency=5", "core.forward_latency=9", "core.predictor=bimodal"]);
