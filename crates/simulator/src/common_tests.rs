@@ -88,13 +88,13 @@ fn fuzzed(bytes: &[u8], watched: bool) -> Option<(RunResult, String)> {
     Some((machine.result("a design", &spec).0, ended))
 }
 
-#[test]
-fn any_program_on_any_machine_without_time_counts_as_record_by_record() {
+fn any_program(functional: bool) {
     let mut random = Random::new(26);
     let (mut checked, mut faults, mut walks) = (0, 0, 0);
-    for round in 0..16 {
+    for round in 0..12 {
         let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES + 4 * 150).map(|_| random.next_u64() as u8).collect();
-        bytes[0] = (bytes[0] | FUNCTIONAL) & !(COMPOSED | SPREAD | TRACE);
+        bytes[0] &= !(FUNCTIONAL | COMPOSED | SPREAD | TRACE);
+        bytes[0] |= if functional { FUNCTIONAL } else { 0 };
         let (Some(plain), Some(watched)) = (fuzzed(&bytes, false), fuzzed(&bytes, true)) else { continue };
         assert_eq!(plain.0.counters, watched.0.counters, "round {round}");
         assert_eq!(plain.0.checked_translations, watched.0.checked_translations, "round {round}");
@@ -104,5 +104,15 @@ fn any_program_on_any_machine_without_time_counts_as_record_by_record() {
         faults += of("core.page_faults");
         walks += of("mmu.walks");
     }
-    assert!(checked > 4000 && faults > 40 && walks > 400, "{checked} checked, {faults} faults, {walks} walks");
+    assert!(checked > 3000 && faults > 30 && walks > 300, "{checked} checked, {faults} faults, {walks} walks");
+}
+
+#[test]
+fn any_program_on_any_machine_without_time_counts_as_record_by_record() {
+    any_program(true);
+}
+
+#[test]
+fn any_program_on_any_machine_with_time_counts_as_record_by_record() {
+    any_program(false);
 }

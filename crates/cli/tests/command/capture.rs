@@ -176,7 +176,7 @@ impl Scene {
         fs::write(scene.at("bin/plugin.so"), "").unwrap();
         let this = std::env::current_exe().unwrap();
         let text = format!(
-            "#!/bin/sh\nSTAND_IN=\"$*\" exec '{}' --exact stand_in_for_the_emulator --nocapture >/dev/null\n",
+            "#!/bin/sh\nSTAND_IN=\"$*\" exec '{}' --exact capture::stand_in_for_the_emulator --nocapture >/dev/null\n",
             this.display()
         );
         fs::write(&emulator, text).unwrap();
