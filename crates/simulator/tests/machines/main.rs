@@ -1,6 +1,6 @@
 //! Whole machines: programs run on them, and what is counted is compared with what is known.
 //!
-//! One program, because each one is linked with all of Ambulator.
+//! One program, because each one is linked with all of Ambulator. Tests that register something have their own.
 
 mod address_spaces;
 mod checkpoint;
@@ -13,7 +13,6 @@ mod fuzz_smoke;
 mod machine;
 mod nesting;
 mod nodes;
-mod own_program;
 mod recorded;
 mod sampling;
 mod series;
