@@ -24,6 +24,8 @@ PURE = frozenset(
 IMPURE = frozenset("__import__ breakpoint compile eval exec globals hash id input locals open vars".split())
 """Built-in functions that do not, or whose arguments hide names."""
 _OWN = frozenset("__dict__ __weakref__ __doc__ __module__ __annotations__ __abstractmethods__ _abc_impl".split())
+# What pickling keeps in a class.
+_OWN |= frozenset(["__slotnames__"])
 _OWN |= frozenset("__firstlineno__ __static_attributes__ __annotate__ __annotate_func__ __annotations_cache__".split())
 
 
