@@ -385,7 +385,7 @@ impl ConfigurationGraph {
         self.owner(self.matching.partner(edge))
     }
 
-    /// The vertices to which the stored edges from `first` on lead: `ends` has room for up to [`AT_ONCE`].
+    /// The vertices to which the stored edges from `first` on lead: `ends` has room for up to `AT_ONCE`.
     ///
     /// They are computed together, one step for all of them after the other: what a step reads of the tables
     /// is at random places, and the sim host waits for all of it at once instead of for one after the other.
