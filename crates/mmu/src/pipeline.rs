@@ -749,6 +749,7 @@ impl Mmu {
         }
         ready
     }
+
     /// A page that the operating system should migrate to where it is translated faster; returned once.
     #[inline]
     pub fn take_migration_hint(&mut self) -> Option<VirtAddr> {

@@ -62,7 +62,8 @@ pub trait MemoryPort {
     }
 
     /// Loads a word of a guest's memory: the value is that of guest-physical `guest`, the time that of
-    /// host-physical `at`, which no second stage translates: the caller knows where `guest` is. The default, for ports that do not separate guests, reads the bytes at `at`.
+    /// host-physical `at`, which no second stage translates: the caller knows where `guest` is. The default,
+    /// for ports that do not separate guests, reads the bytes at `at`.
     fn load_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
         self.load(at, now)
     }

@@ -133,6 +133,15 @@ impl Core {
         *count += 1;
     }
 
+    /// How the latest access was translated, in the terms of [`InFlight::translation`], if there were `walks` page
+    /// walks before it.
+    ///
+    /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
+    #[inline(always)]
+    pub fn translation_since(&self, walks: u64) -> u8 {
+        self.slowest_walk_load | if self.mmu.counters.walks == walks { 0 } else { WALKED }
+    }
+
     /// Counts where a load or a store found its line, and if it walked ([`InFlight::translation`]), where its
     /// walk found the entry.
     ///

@@ -31,6 +31,13 @@ pub(crate) fn splits(record: &Record) -> bool {
     (last_byte(record).0 ^ record.va.0) >> 6 != 0
 }
 
+/// A load or a store without time, once it is translated.
+#[inline(always)]
+pub(crate) fn untimed_flight(record: &Record, located: &Located, translation: u8) -> InFlight {
+    let Located { at, ready: translated, issued, .. } = *located;
+    InFlight { record: *record, issued, at, second: at, translated, verified: Cycle(0), translation }
+}
+
 impl Machine {
     /// Carries a core's events out, in the order of their times, until the next record dispatches. False if
     /// one of them or the dispatch is later than `until`: first it is other cores' turn.
@@ -81,19 +88,16 @@ impl Machine {
             self.fetch(number, record.pc)?;
         }
         let core = &mut self.hw.cores[number];
-        match record.kind {
-            RecordKind::Load => core.counters.loads += 1,
-            RecordKind::Store => core.counters.stores += 1,
-            _ => {
-                core.counters.branches += 1;
-                if timing {
-                    core.window.dispatch(record);
-                } else {
-                    core.window.count(record);
-                }
-                return Ok(record.instructions());
+        if !record.is_data() {
+            core.counters.branches += 1;
+            if timing {
+                core.window.dispatch(record);
+            } else {
+                core.window.count(record);
             }
+            return Ok(record.instructions());
         }
+        core.count_data(record);
         if timing {
             self.dispatch(number, record)?
         } else {
@@ -187,8 +191,7 @@ impl Machine {
         core.slowest_walk_load = 0;
         let walks = core.mmu.counters.walks;
         let located = self.translate(number, pc, va, access, now)?;
-        let core = &self.hw.cores[number];
-        Ok((located, core.slowest_walk_load | if core.mmu.counters.walks == walks { 0 } else { WALKED }))
+        Ok((located, self.hw.cores[number].translation_since(walks)))
     }
 
     /// Whether an access needs no page fault.
@@ -306,7 +309,7 @@ impl Machine {
     /// Accesses the first line of a load or a store, and counts where it and its translation were found.
     /// Returns when the line is there, and what served it.
     #[inline(always)]
-    fn access(
+    pub(crate) fn access(
         &mut self,
         number: usize,
         flight: &InFlight,
@@ -330,11 +333,9 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         core.window.count(record);
         let access = data_access(record);
-        let (Located { at, ready: translated, issued, .. }, translation) =
-            self.translate_data(number, record.pc, record.va, access, issued)?;
-        let verified = Cycle(0);
-        let flight = InFlight { record: *record, issued, at, second: at, translated, verified, translation };
-        self.access(number, &flight, access, translated)?;
+        let (located, translation) = self.translate_data(number, record.pc, record.va, access, issued)?;
+        let flight = untimed_flight(record, &located, translation);
+        self.access(number, &flight, access, located.ready)?;
         if splits(record) {
             let (at, asked) = self.second_half(number, &flight)?;
             self.hw.hierarchy.access(number, at, access, record.pc, asked);

@@ -179,8 +179,8 @@ impl Hardware {
     }
 
     /// Without time: when a core's latest access began; after how many cycles its next one may begin, those
-    /// after an access that missed no TLB, and those after another one. Where time will be simulated later, only accesses that miss
-    /// the first-level TLBs need long steps: the clock must not run away.
+    /// after an access that missed no TLB, and those after another one. Where time will be simulated later, only
+    /// accesses that miss the first-level TLBs need long steps: the clock must not run away.
     #[inline(always)]
     pub fn untimed_steps(&self, number: usize) -> (Cycle, u64, u64, u64) {
         if !self.has_time {

@@ -83,16 +83,15 @@ impl Checker {
         !self.on || self.matches_kernel(os, process, va, at, access)
     }
 
-    /// Whether [`Checker::accepts_page`] is what [`Checker::accepts`] does.
+    /// Whether a check compares the whole translation with the state of a page of the kernel's.
     #[inline(always)]
     pub fn checks_pages(&self, os: &OperatingSystem) -> bool {
         self.on && !os.is_nested()
     }
 
-    /// [`Checker::accepts`] in a process with that page map, if [`Checker::checks_pages`]: the kernel's state of
-    /// the page, if it agrees.
+    /// [`Checker::accepts`] if [`Checker::checks_pages`]: the kernel's state of the page, if it agrees.
     #[inline(always)]
-    pub fn accepts_page(
+    fn accepts_page(
         &mut self,
         pages: &PageMap,
         process: ProcessId,
@@ -103,6 +102,25 @@ impl Checker {
         self.checked += 1;
         let state = self.state_of(pages, process, va);
         agrees(state, va, at, access).then_some(state)
+    }
+
+    /// [`Checker::accepts`] in a process with that page map: the kernel's state of the page if
+    /// [`Checker::checks_pages`], and else none.
+    #[inline(always)]
+    pub fn accepts_in(
+        &mut self,
+        os: &OperatingSystem,
+        pages: &PageMap,
+        process: ProcessId,
+        va: VirtAddr,
+        at: PhysAddr,
+        access: AccessKind,
+    ) -> Option<PageState> {
+        if self.checks_pages(os) {
+            self.accepts_page(pages, process, va, at, access)
+        } else {
+            self.accepts(os, process, va, at, access).then_some(PageState::NONE)
+        }
     }
 
     /// Counts translations that equal one which was checked before, in the same state of the kernel.

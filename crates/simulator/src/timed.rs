@@ -285,10 +285,8 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             return Some((checker.kernel_translation(pages, *process, va, access)?, now));
         }
         let (at, ready) = core.mmu.first_answer(va, access, now)?;
-        let accepted = if checker.checks_pages(os) {
-            checker.accepts_page(pages, *process, va, at, access).is_some()
-        } else if checker.is_on() {
-            checker.accepts(os, *process, va, at, access)
+        let accepted = if checker.is_on() {
+            checker.accepts_in(os, pages, *process, va, at, access).is_some()
         } else {
             checker.is_mapped_page(os, pages, *process, va, access)
         };

@@ -7,14 +7,13 @@
 
 use crate::core::FRONT_END_LINES;
 use crate::error::Stop;
-use crate::execute::{data_access, splits};
+use crate::execute::{data_access, splits, untimed_flight};
 use crate::hardware::Hardware;
-use crate::machine::{Located, Machine};
+use crate::machine::Machine;
 use crate::path::{TranslationPath, Translator};
 use ambulator_base::{AccessKind, Cycle, Record, RecordKind, VirtAddr, watch};
 use ambulator_hardware::Served;
 use ambulator_mmu::{FirstLookUp, Translated};
-use ambulator_os::PageState;
 
 /// What a run of records counts.
 #[derive(Default)]
@@ -94,8 +93,7 @@ impl Machine {
         let may_miss = os.profiler.is_none();
         let room = core.stop_at.min(until.saturating_add(core.untimed_from)).saturating_sub(core.executed);
         let to = to.min(from + scheduler.records_until_check());
-        let checks_pages = checker.checks_pages(os);
-        let repeats = checks_pages && hw.hierarchy.repeats_hits(number);
+        let repeats = checker.checks_pages(os) && hw.hierarchy.repeats_hits(number);
         let mut latest = Latest::NONE;
         // Of the core before its latest access.
         let mut misses = core.mmu.untimed_misses();
@@ -130,11 +128,7 @@ impl Machine {
                                 missed = Some(record);
                                 break;
                             };
-                            let accepted = if checks_pages {
-                                checker.accepts_page(pages, process, record.va, at, access)
-                            } else {
-                                checker.accepts(os, process, record.va, at, access).then_some(PageState::NONE)
-                            };
+                            let accepted = checker.accepts_in(os, pages, process, record.va, at, access);
                             let Some(state) = accepted else { break };
                             let found = hierarchy.access_inlined(number, at, access, record.pc, ready);
                             counted.from_dram += u64::from(found.served == Served::Dram);
@@ -167,10 +161,8 @@ impl Machine {
             let walked = core.mmu.counters.walks != walks;
             let accepted = match first {
                 Translated::Physical { at, ready } if !(walked && core.mmu.hints_migration()) => {
-                    let state = match os.kernel().page_map(process) {
-                        Some(pages) if checks_pages => checker.accepts_page(pages, process, va, at, access),
-                        _ => checker.accepts(os, process, va, at, access).then_some(PageState::NONE),
-                    };
+                    let pages = os.kernel().page_map(process);
+                    let state = pages.and_then(|pages| checker.accepts_in(os, pages, process, va, at, access));
                     state.map(|state| (at, ready, state))
                 }
                 _ => None,
@@ -223,25 +215,19 @@ impl Machine {
     pub(crate) fn complete_untimed(&mut self, number: usize, record: &Record, begun: &Begun) -> Result<u64, Stop> {
         let access = data_access(record);
         let core = &mut self.hw.cores[number];
-        core.counters.loads += u64::from(record.kind == RecordKind::Load);
-        core.counters.stores += u64::from(record.kind == RecordKind::Store);
+        core.count_data(record);
         core.window.count(record);
         let Machine { hw, os, checker, scheduler, .. } = self;
-        let phase = scheduler.phase();
-        let (issued, first) = (begun.issued, begun.first);
-        let Located { at, ready, .. } = Translator { hw: &mut *hw, os: &mut *os, checker, phase }
-            .translate_further(number, record.va, access, issued, first)?;
-        let found = hw.hierarchy.access(number, at, access, record.pc, ready);
-        let from_dram = found.served == Served::Dram;
-        let core = &mut hw.cores[number];
-        core.counters.data_from_dram += u64::from(from_dram);
-        if core.mmu.counters.walks != begun.walks {
-            if let Some(va) = core.mmu.take_migration_hint() {
-                os.migrate(hw, phase, number, va)?;
-            }
-            let core = &mut hw.cores[number];
-            core.count_walked(core.slowest_walk_load, from_dram);
-        }
+        let located = Translator { hw, os, checker, phase: scheduler.phase() }.translate_further(
+            number,
+            record.va,
+            access,
+            begun.issued,
+            begun.first,
+        )?;
+        let translation = self.hw.cores[number].translation_since(begun.walks);
+        let flight = untimed_flight(record, &located, translation);
+        self.access(number, &flight, access, located.ready)?;
         Ok(record.instructions())
     }
 }
