@@ -142,10 +142,13 @@ impl Pair {
             tries += 1;
             prop_assert!(tries < 4, "page {page} faults for ever");
             let (frame, was_copied) = (truth.frame().0, truth.present());
+            // A hint fault may move a huge page, with the contents of all its pages.
+            let before = if truth.is_hinted() { self.snapshot() } else { Vec::new() };
             match self.kernel.fault(process, at(page), access) {
                 Ok(kind) => {
                     prop_assert!(right.allows(access), "a fault for page {page} was served, and there is no right");
                     let now = self.kernel.page_state(process, at(page)).frame().0;
+                    self.carry(&before);
                     match kind {
                         // The copy has the original's contents.
                         FaultKind::CopyOnWrite if was_copied => {
@@ -281,19 +284,18 @@ impl Pair {
         Ok(())
     }
 
+    /// The frame of a page in memory. A page whose entry a scan took away has one, and may move.
+    fn frame_of(&self, process: ProcessId, page: u64) -> Option<u64> {
+        let truth = self.kernel.page_state(process, at(page));
+        (truth.present() || truth.is_hinted()).then(|| truth.frame().0)
+    }
+
     fn snapshot(&self) -> Vec<(ProcessId, u64, Option<u64>)> {
         let mut all = Vec::new();
         for (process, plain) in &self.live {
             for page in plain.contents.keys() {
-                let truth = self.kernel.page_state(*process, at(*page));
-                all.push((
-                    *process,
-                    *page,
-                    // A page whose entry a scan took away has its frame, and may move.
-                    (truth.present() || truth.is_hinted())
-                        .then(|| self.frames.get(&truth.frame().0).copied())
-                        .flatten(),
-                ));
+                let frame = self.frame_of(*process, *page);
+                all.push((*process, *page, frame.and_then(|frame| self.frames.get(&frame).copied())));
             }
         }
         all
@@ -301,9 +303,8 @@ impl Pair {
 
     fn carry(&mut self, before: &[(ProcessId, u64, Option<u64>)]) {
         for (process, page, contents) in before {
-            let truth = self.kernel.page_state(*process, at(*page));
-            if let (true, Some(contents)) = (truth.present(), contents) {
-                self.frames.insert(truth.frame().0, *contents);
+            if let (Some(frame), Some(contents)) = (self.frame_of(*process, *page), contents) {
+                self.frames.insert(frame, *contents);
             }
         }
     }
