@@ -1,5 +1,6 @@
 //! The command line.
 
+use ambulator_trace::TraceFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -476,18 +477,19 @@ pub enum TraceCommand {
         #[command(flatten)]
         width: WidthArguments,
     },
-    /// Convert a trace to Ambulator's format or ChampSim's.
+    /// Convert a trace to Ambulator's format, or to one of ChampSim, DynamoRIO or gem5.
     #[command(after_help = "\
 Examples:
   ambulator trace convert program.champsimtrace.xz program.amb
-  ambulator trace convert traces/mummer.amb mummer.champsim.xz --format champsim --records 1000000")]
+  ambulator trace convert traces/mummer.amb mummer.champsim.xz --format champsim --records 1000000
+  ambulator trace convert traces/mummer.amb mummer.trace.gz --format drmemtrace")]
     Convert {
         /// The trace to read; its format is recognised by its contents.
         from: PathBuf,
         /// The trace to write.
         to: PathBuf,
-        /// The format to write. ChampSim's is compressed according to the new name's extension (.gz, .xz,
-        /// .zst); Ambulator's has its own compression.
+        /// The format to write. A file for another tool is compressed according to its name's extension (.gz; for
+        /// ChampSim also .xz and .zst); Ambulator's format has its own compression.
         #[arg(long, value_enum, default_value_t = FormatArgument::Amb)]
         format: FormatArgument,
         /// Records to skip at the beginning, such as 10M.
@@ -525,8 +527,30 @@ pub struct WidthArguments {
 pub enum FormatArgument {
     /// Ambulator's.
     Amb,
-    /// ChampSim's.
+    /// ChampSim's, 64 bytes an instruction.
     Champsim,
+    /// CloudSuite's for ChampSim, 96 bytes an instruction, with processes.
+    Cloudsuite,
+    /// DynamoRIO's drmemtrace, one file of all threads.
+    Drmemtrace,
+    /// The data file of gem5's elastic traces.
+    Gem5Elastic,
+    /// gem5's packets of a memory port.
+    Gem5Packets,
+}
+
+impl FormatArgument {
+    /// The format, and the extension of a file's name in it.
+    pub fn format(self) -> (TraceFormat, &'static str) {
+        match self {
+            FormatArgument::Amb => (TraceFormat::Ambulator, "amb"),
+            FormatArgument::Champsim => (TraceFormat::ChampSim, "champsim.xz"),
+            FormatArgument::Cloudsuite => (TraceFormat::CloudSuite, "cloudsuite.xz"),
+            FormatArgument::Drmemtrace => (TraceFormat::DrMemTrace, "trace.gz"),
+            FormatArgument::Gem5Elastic => (TraceFormat::Gem5Elastic, "elastic.gz"),
+            FormatArgument::Gem5Packets => (TraceFormat::Gem5Packets, "packets.gz"),
+        }
+    }
 }
 
 #[derive(Args)]

@@ -1,13 +1,13 @@
 //! `trace info`, `trace convert`, `trace head`.
 
-use crate::arguments::{FormatArgument, TraceArguments, TraceCommand, WidthArguments};
+use crate::arguments::{TraceArguments, TraceCommand, WidthArguments};
 use crate::output::{check_standard_output, print, warn};
 use crate::rows::{Row, labelled, rows_terms, show};
 use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_base::InputFiles;
 use ambulator_experiments::{Term, bytes, count};
 use ambulator_simulator::spec::parse_count;
-use ambulator_trace::{self as trace, Compression, Conversion, TraceFormat, TraceOptions};
+use ambulator_trace::{self as trace, Compression, Conversion, TraceOptions};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -37,10 +37,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
             let number = |name: &str, text: &str| parse_count(text).map_err(|e| Failure::bad(format!("--{name}: {e}")));
             let first = number("skip", skip)?;
             let records = records.as_ref().map(|text| number("records", text)).transpose()?;
-            let format = match format {
-                FormatArgument::Amb => TraceFormat::Ambulator,
-                FormatArgument::Champsim => TraceFormat::ChampSim,
-            };
+            let (format, _) = format.format();
             let conversion = Conversion {
                 format,
                 compression: Compression::of_name(to, format).map_err(Failure::bad)?,
@@ -62,7 +59,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
             ));
             if report.left_out > 0 {
                 print(&format!(
-                    "{} events and fetches have no equivalent in this format and were omitted",
+                    "{} records and events have no equivalent in this format and were omitted",
                     report.left_out
                 ));
             }

@@ -21,7 +21,7 @@
 //! - An instruction with several accesses gives several records; later gaps are shorter by the surplus, so
 //!   that the instruction count stays right.
 //!
-//! [`super::champsim_writer`] writes the format.
+//! [`super::champsim_writer`] writes both.
 
 use crate::compressed::Unpacked;
 use crate::open::TraceOptions;
@@ -33,7 +33,7 @@ use ambulator_base::{Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, Rec
 /// Bytes of an `input_instr`.
 pub const INSTRUCTION_BYTES: usize = 64;
 /// Bytes of the longest kind of instruction.
-const LONGEST: usize = 96;
+pub(crate) const LONGEST: usize = 96;
 /// Assumed bytes of an access.
 pub const ACCESS_BYTES: u64 = 8;
 /// ChampSim's number of the stack pointer.
@@ -45,12 +45,13 @@ pub(crate) const INSTRUCTION_POINTER: u8 = 26;
 
 /// Where the fields of an instruction are.
 pub(crate) struct Layout {
-    bytes: usize,
-    destinations: std::ops::Range<usize>,
-    sources: std::ops::Range<usize>,
-    stores: &'static [usize],
-    loads: &'static [usize],
-    asid: Option<usize>,
+    pub(crate) bytes: usize,
+    pub(crate) destinations: std::ops::Range<usize>,
+    pub(crate) sources: std::ops::Range<usize>,
+    pub(crate) stores: &'static [usize],
+    pub(crate) loads: &'static [usize],
+    /// The first of two identifiers of an address space.
+    pub(crate) asid: Option<usize>,
 }
 
 /// `input_instr`.
@@ -64,7 +65,7 @@ pub(crate) static INPUT: Layout = Layout {
 };
 
 /// `cloudsuite_instr`.
-static CLOUDSUITE: Layout = Layout {
+pub(crate) static CLOUDSUITE: Layout = Layout {
     bytes: LONGEST,
     destinations: 10..14,
     sources: 14..18,
@@ -165,7 +166,7 @@ impl ChampSimReader {
         let carried = |r: &&u8| !matches!(**r, 0 | STACK_POINTER | INSTRUCTION_POINTER);
         let sources = self.registers.read(bytes[layout.sources.clone()].iter().filter(carried).copied());
         let before = self.records;
-        let mut value = sources;
+        let mut loaded = [0; 2];
         let is_branch = bytes[8] != 0;
         // Loads come before stores, as in an instruction that changes memory.
         let loads = layout.loads.iter().map(|at| (*at, RecordKind::Load));
@@ -178,10 +179,12 @@ impl ChampSimReader {
                 let record = self.record(ip, va, size, kind, sources, before);
                 self.processes.push(record, batch);
                 if kind == RecordKind::Load {
-                    value = merge(value, [self.records, 0]);
+                    loaded = merge(loaded, [self.records, 0]);
                 }
             }
         }
+        // Loads wait for all sources: what depends on them need not wait for those again.
+        let value = if loaded == [0; 2] { sources } else { loaded };
         if is_branch {
             let taken = bytes[9] != 0;
             let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };

@@ -1,194 +1,157 @@
-//! Writes ChampSim's 64-byte `input_instr` records.
+//! Writes ChampSim's records: 64-byte `input_instr`, or 96-byte `cloudsuite_instr`.
 //!
 //! A record is one instruction, preceded by as many instructions without operands as its gap says. Explicit
-//! fetches and VM events are omitted, because the format has none.
+//! fetches and VM events are omitted, because the formats have none; but a switch to another process is the
+//! address-space identifier of CloudSuite's.
 //!
-//! A load that a later record depends on writes a register, which that record reads. ChampSim renames the
-//! registers of a trace: each that was ever written keeps one of its physical registers (128 by default, not
-//! enough for all 252 numbers that the format offers), and a trace that uses too many stops it. So the writer
-//! allocates [`REGISTERS`] of them, as a compiler does: a load's register is free again after its last use.
-//! If all are live, the value with the farthest last use loses its register, and its dependence is not
-//! written.
+//! Dependences are in registers ([`crate::held`]). ChampSim renames the registers of a trace: each that was ever
+//! written keeps one of its physical registers (128 by default, not enough for all 252 numbers that the format
+//! offers), and a trace that uses too many stops it. So [`REGISTERS`] of them are used.
 //!
 //! ChampSim tells the kind of a branch from its registers. One that writes the instruction pointer and reads
 //! it and another register is conditional, and only a conditional branch can be not taken.
 
 use crate::RecordSink;
-use crate::champsim::{FLAGS, INSTRUCTION_BYTES, INSTRUCTION_POINTER, STACK_POINTER};
+use crate::champsim::{FLAGS, INSTRUCTION_POINTER, LONGEST, Layout, STACK_POINTER};
 use crate::compressed::{Compression, Finish, packing};
+use crate::held::{Allocated, HeldRecords, Step};
 use crate::writer::cannot_write;
 use ambulator_base::{Record, RecordKind, SourceError, VirtAddr, VmEvent};
-use std::collections::VecDeque;
 use std::io::Write;
 
 /// Registers that hold values of loads. With the flags and the instruction pointer they leave more than half
 /// of ChampSim's default register file to instructions in flight.
-pub const REGISTERS: usize = 48;
-/// Records that are held back until the last use of their values is known: as far as a dependence reaches.
-const HELD: usize = 1 << 16;
-
-/// A record whose last use is not yet known.
-struct Held {
-    record: Record,
-    /// Number of the last record so far that depends on it, or 0.
-    last_use: u64,
-}
-
-/// A register: whose value it holds, and until which record.
-#[derive(Clone, Copy, Default)]
-struct Register {
-    owner: u64,
-    last_use: u64,
-}
+const REGISTERS: usize = 48;
 
 /// Writes a ChampSim trace.
-pub struct ChampSimWriter {
+pub(crate) struct ChampSimWriter {
     out: Box<dyn Finish>,
-    held: VecDeque<Held>,
-    /// Number (from 1) of the first held record.
-    first: u64,
-    registers: [Register; REGISTERS],
-    names: [u8; REGISTERS],
+    layout: &'static Layout,
+    held: HeldRecords,
+    /// The address space of what is written.
+    asid: u8,
     /// Instructions still to be written for explicit fetches, which the format does not have.
     gap: u64,
     /// The last explicit fetch.
     fetched: VirtAddr,
-    /// VM events and explicit fetches that were omitted.
-    pub left_out: u64,
-    /// Dependences that were omitted because too many values were live.
-    pub lost_dependences: u64,
+    left_out: u64,
 }
 
 impl ChampSimWriter {
-    /// Starts a trace.
+    /// Starts a trace of records of this kind.
     ///
     /// # Errors
     /// The compressor cannot be set up.
-    pub fn new<W: Write + 'static>(out: W, compression: Compression) -> Result<ChampSimWriter, SourceError> {
-        let mut names = [0; REGISTERS];
+    pub fn new<W: Write + 'static>(
+        out: W,
+        compression: Compression,
+        layout: &'static Layout,
+    ) -> Result<ChampSimWriter, SourceError> {
         let usable = (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
-        names.iter_mut().zip(usable).for_each(|(slot, register)| *slot = register);
         Ok(ChampSimWriter {
             out: packing(out, compression).map_err(cannot_write)?,
-            held: VecDeque::with_capacity(HELD + 1),
-            first: 1,
-            registers: [Register::default(); REGISTERS],
-            names,
+            layout,
+            held: HeldRecords::new(usable.take(REGISTERS)),
+            asid: 0,
             gap: 0,
             fetched: VirtAddr(0),
             left_out: 0,
-            lost_dependences: 0,
         })
     }
 
-    /// The held record that `record`, the one with this number, depends on at `distance`, if it is a load.
-    fn producer(&mut self, number: u64, distance: u16) -> Option<&mut Held> {
-        let producer = number.checked_sub(u64::from(distance)).filter(|_| distance > 0)?;
-        let held = self.held.get_mut(usize::try_from(producer.checked_sub(self.first)?).ok()?)?;
-        (held.record.kind == RecordKind::Load).then_some(held)
-    }
-
-    /// The register that still holds the value of the load `distance` records before this one; 0 if none
-    /// does.
-    fn source(&mut self, number: u64, distance: u16) -> u8 {
-        let Some(producer) = number.checked_sub(u64::from(distance)).filter(|p| distance > 0 && *p > 0) else {
-            return 0;
-        };
-        self.registers.iter().position(|held| held.owner == producer).map_or(0, |place| self.names[place])
-    }
-
-    /// A register for the value of a load; 0 if all hold values that are used before this one's last use.
-    fn destination(&mut self, number: u64, last_use: u64) -> u8 {
-        if last_use == 0 {
-            return 0;
+    /// Writes an instruction.
+    fn write(&mut self, mut instruction: [u8; LONGEST]) -> Result<(), SourceError> {
+        if let Some(at) = self.layout.asid {
+            instruction[at..at + 2].fill(self.asid);
         }
-        let mut place = 0;
-        for (at, register) in self.registers.iter().enumerate() {
-            if register.last_use <= number {
-                place = at;
-                break;
-            }
-            if register.last_use > self.registers[place].last_use {
-                place = at;
-            }
-        }
-        let evicted = self.registers[place].last_use;
-        self.lost_dependences += u64::from(evicted > number);
-        if evicted > number && evicted <= last_use {
-            return 0;
-        }
-        self.registers[place] = Register { owner: number, last_use };
-        self.names[place]
+        self.out.write_all(&instruction[..self.layout.bytes]).map_err(cannot_write)
     }
 
     /// Writes the instructions of the gap before the one at `pc`.
     fn write_gap(&mut self, pc: VirtAddr) -> Result<(), SourceError> {
         for left in (1..=std::mem::take(&mut self.gap)).rev() {
-            let mut filler = [0; INSTRUCTION_BYTES];
+            let mut filler = [0; LONGEST];
             let ip = pc.0.saturating_sub(4 * left.min(16)).max(1);
             filler[..8].copy_from_slice(&ip.to_le_bytes());
-            self.out.write_all(&filler).map_err(cannot_write)?;
+            self.write(filler)?;
         }
         Ok(())
     }
 
-    /// Writes the first held record.
-    fn write_first(&mut self) -> Result<(), SourceError> {
-        let Some(Held { record, last_use }) = self.held.pop_front() else { return Ok(()) };
-        let number = self.first;
-        self.first += 1;
+    /// Writes what need no longer be held; at the end of the stream (`all`), everything.
+    fn write_held(&mut self, all: bool) -> Result<(), SourceError> {
+        while let Some(step) = self.held.next(all) {
+            match step {
+                Step::Record(one) => self.write_record(&one)?,
+                Step::Event(VmEvent::Switch { process, .. }) => {
+                    self.asid = u8::try_from(process.0).map_err(|_| {
+                        SourceError::new(format!(
+                            "CloudSuite's format has 256 processes; this trace has process {}",
+                            process.0
+                        ))
+                    })?;
+                }
+                Step::Event(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write_record(&mut self, one: &Allocated) -> Result<(), SourceError> {
+        let Allocated { record, sources, destination } = one;
         self.gap += u64::from(record.gap);
         if record.kind == RecordKind::Fetch {
-            self.left_out += 1;
             self.fetched = record.pc;
             return Ok(());
         }
         self.write_gap(record.pc)?;
-        let mut instruction = [0; INSTRUCTION_BYTES];
+        let layout = self.layout;
+        let (to, from) = (layout.destinations.start, layout.sources.start);
+        let mut instruction = [0; LONGEST];
         instruction[..8].copy_from_slice(&record.pc.0.max(1).to_le_bytes());
-        instruction[12] = self.source(number, record.dep1);
-        instruction[13] = self.source(number, record.dep2);
+        instruction[from..from + 2].copy_from_slice(sources);
         match record.kind {
             RecordKind::Load => {
-                instruction[10] = self.destination(number, last_use);
-                instruction[32..40].copy_from_slice(&record.va.0.to_le_bytes());
+                instruction[to] = *destination;
+                instruction[layout.loads[0]..][..8].copy_from_slice(&record.va.0.to_le_bytes());
             }
-            RecordKind::Store => instruction[16..24].copy_from_slice(&record.va.0.to_le_bytes()),
+            RecordKind::Store => instruction[layout.stores[0]..][..8].copy_from_slice(&record.va.0.to_le_bytes()),
             _ => {
                 instruction[8] = 1;
                 instruction[9] = u8::from(record.kind == RecordKind::BranchTaken);
-                instruction[11] = INSTRUCTION_POINTER;
-                if instruction[12] == 0 && instruction[13] == 0 {
-                    instruction[14] = FLAGS;
+                instruction[to + 1] = INSTRUCTION_POINTER;
+                if *sources == [0; 2] {
+                    instruction[from + 2] = FLAGS;
                 }
-                instruction[15] = INSTRUCTION_POINTER;
+                instruction[from + 3] = INSTRUCTION_POINTER;
             }
         }
-        self.out.write_all(&instruction).map_err(cannot_write)
+        self.write(instruction)
     }
 }
 
 impl RecordSink for ChampSimWriter {
     fn push(&mut self, record: &Record) -> Result<(), SourceError> {
-        let number = self.first + self.held.len() as u64;
-        for distance in [record.dep1, record.dep2] {
-            if let Some(producer) = self.producer(number, distance) {
-                producer.last_use = number;
-            }
-        }
-        self.held.push_back(Held { record: *record, last_use: 0 });
-        if self.held.len() > HELD { self.write_first() } else { Ok(()) }
+        self.left_out += u64::from(record.kind == RecordKind::Fetch);
+        self.held.push(record);
+        self.write_held(false)
     }
 
-    fn event(&mut self, _event: VmEvent) -> Result<(), SourceError> {
-        self.left_out += 1;
-        Ok(())
+    fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
+        if self.layout.asid.is_some() && matches!(event, VmEvent::Switch { .. }) {
+            self.held.push_event(event);
+        } else {
+            self.left_out += 1;
+        }
+        self.write_held(false)
+    }
+
+    fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SourceError> {
-        while !self.held.is_empty() {
-            self.write_first()?;
-        }
+        self.write_held(true)?;
         // Those behind the last access.
         self.write_gap(self.fetched)?;
         self.out.finish().map_err(cannot_write)
@@ -198,6 +161,7 @@ impl RecordSink for ChampSimWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::champsim::INPUT;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -216,7 +180,7 @@ mod tests {
 
     fn written(records: &[Record]) -> Vec<[u8; 64]> {
         let out = Shared::default();
-        let mut writer = ChampSimWriter::new(out.clone(), Compression::None).unwrap();
+        let mut writer = ChampSimWriter::new(out.clone(), Compression::None, &INPUT).unwrap();
         records.iter().for_each(|record| writer.push(record).unwrap());
         Box::new(writer).finish().unwrap();
         let bytes = out.0.lock().unwrap().clone();

@@ -68,7 +68,8 @@ impl Compression {
     ///
     /// # Errors
     /// A name that promises what the file would not be: a compression that is not written, any compression
-    /// around our own format (which has its own), or the other format.
+    /// around our own format (which has its own), one that the format's own tools do not read, or another
+    /// format.
     pub fn of_name(to: &Path, format: TraceFormat) -> Result<Compression, String> {
         let shown = to.display();
         let name = to.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -85,20 +86,37 @@ impl Compression {
             _ => Compression::None,
         };
         let inner = if compression == Compression::None { extension } else { stem.rsplit('.').next().unwrap_or(stem) };
-        let champsim = inner.starts_with("champsim");
-        match format {
-            TraceFormat::Ambulator if champsim => Err(format!(
+        let name_says = match inner {
+            "amb" => Some(TraceFormat::Ambulator),
+            _ if inner.starts_with("champsim") => Some(TraceFormat::ChampSim),
+            _ => None,
+        };
+        let gzip_only = match format {
+            TraceFormat::DrMemTrace => Some("DynamoRIO"),
+            TraceFormat::Gem5Packets | TraceFormat::Gem5Elastic => Some("gem5"),
+            _ => None,
+        };
+        match (name_says, gzip_only) {
+            (Some(TraceFormat::ChampSim), _) if format == TraceFormat::Ambulator => Err(format!(
                 "{shown}: the name says ChampSim, and the format is Ambulator's: write `--format champsim`, or name the \
                  file .amb"
             )),
-            TraceFormat::Ambulator if compression != Compression::None => Err(format!(
+            (Some(TraceFormat::ChampSim), _)
+                if format != TraceFormat::ChampSim && format != TraceFormat::CloudSuite =>
+            {
+                Err(format!("{shown}: the name says ChampSim, and the format is {format}: name the file otherwise"))
+            }
+            (Some(TraceFormat::Ambulator), _) if format != TraceFormat::Ambulator => Err(format!(
+                "{shown}: the name says Ambulator's format, and the format is {format}: write `--format amb`, or name \
+                 the file otherwise"
+            )),
+            _ if format == TraceFormat::Ambulator && compression != Compression::None => Err(format!(
                 "{shown}: Ambulator's format has its own compression; name the file .amb, or write ChampSim's format \
                  with `--format champsim`"
             )),
-            TraceFormat::ChampSim if inner == "amb" => Err(format!(
-                "{shown}: the name says Ambulator's format, and the format is ChampSim's: write `--format amb`, or name \
-                 the file .champsim.xz"
-            )),
+            (_, Some(tool)) if !matches!(compression, Compression::None | Compression::Gzip) => {
+                Err(format!("{shown}: {tool} does not read this compression; name the file .gz, or without one"))
+            }
             _ => Ok(compression),
         }
     }

@@ -1,10 +1,14 @@
 //! Converts a trace file to another format, compression or range.
 
 use crate::RecordSink;
+use crate::champsim::{CLOUDSUITE, INPUT};
 use crate::champsim_writer::ChampSimWriter;
 use crate::compressed::Compression;
+use crate::drmemtrace::writer::DrMemTraceWriter;
 use crate::first_touch::FirstTouches;
 use crate::format::TraceHeader;
+use crate::gem5::Contents;
+use crate::gem5_writer::Gem5Writer;
 use crate::open::{TraceFormat, TraceOptions, open_trace, trace_files};
 use crate::writer::{TraceWriter, TraceWriterSpec};
 use ambulator_base::{Batch, InputFiles, OutputFile, Record, SourceError, VmEvent};
@@ -19,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What to convert to.
 #[derive(Clone, Debug)]
 pub struct Conversion {
-    /// The format written: ours or ChampSim's.
+    /// The format written: any but lackey's and perf's.
     pub format: TraceFormat,
-    /// Compression of a ChampSim trace; our format has its own.
+    /// Compression of a trace in another format than ours, which has its own.
     pub compression: Compression,
     /// Records to keep, by number. VM events before the range are kept too, and pages touched before it
     /// become `Touch` events, so that the address space and the order of first touch stay the program's.
@@ -54,7 +58,7 @@ pub struct ConversionReport {
     pub records: u64,
     /// VM events written.
     pub events: u64,
-    /// VM events and explicit fetches that the output format cannot represent.
+    /// Records and VM events that the output format cannot represent ([`RecordSink::left_out`]).
     pub left_out: u64,
     /// Bytes of the new file.
     pub bytes: u64,
@@ -80,21 +84,18 @@ impl<W: Write> Write for CountedBytes<W> {
     }
 }
 
-/// A sink that counts what a ChampSim trace cannot represent.
+/// A sink that counts what goes to it.
 struct Counted {
     sink: Box<dyn RecordSink>,
     report: ConversionReport,
-    champsim: bool,
 }
 
 impl Counted {
     fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
-        if self.champsim {
-            self.report.left_out += 1;
-            return Ok(());
-        }
-        self.report.events += 1;
-        self.sink.event(event)
+        let before = self.sink.left_out();
+        self.sink.event(event)?;
+        self.report.events += u64::from(self.sink.left_out() == before);
+        Ok(())
     }
 
     fn push(&mut self, mut record: Record) -> Result<(), SourceError> {
@@ -104,9 +105,33 @@ impl Counted {
         };
         (record.dep1, record.dep2) = (there(record.dep1), there(record.dep2));
         self.report.records += 1;
-        self.report.left_out += u64::from(self.champsim && record.kind == ambulator_base::RecordKind::Fetch);
         self.sink.push(&record)
     }
+}
+
+/// What writes a stream to `file` in a format of another tool; `places` says that the stream tells where pages
+/// are in physical memory.
+///
+/// # Errors
+/// The format is not one of another tool's, or is only read; the compression is only read; or the header cannot be written.
+pub fn foreign_sink(
+    file: impl Write + 'static,
+    format: TraceFormat,
+    compression: Compression,
+    places: bool,
+) -> Result<Box<dyn RecordSink>, SourceError> {
+    Ok(match format {
+        TraceFormat::ChampSim => Box::new(ChampSimWriter::new(file, compression, &INPUT)?),
+        TraceFormat::CloudSuite => Box::new(ChampSimWriter::new(file, compression, &CLOUDSUITE)?),
+        TraceFormat::DrMemTrace => Box::new(DrMemTraceWriter::new(file, compression)?),
+        TraceFormat::Gem5Packets => Box::new(Gem5Writer::new(file, compression, Contents::Packets, places)?),
+        TraceFormat::Gem5Elastic => Box::new(Gem5Writer::new(file, compression, Contents::Elastic, places)?),
+        TraceFormat::Ambulator | TraceFormat::Lackey | TraceFormat::PerfScript => {
+            return Err(SourceError::new(format!(
+                "traces are written for ChampSim, CloudSuite, DynamoRIO and gem5; {format} is only read"
+            )));
+        }
+    })
 }
 
 /// Converts `from` to `to`. The new file appears under its name only when it is complete; a device or a pipe
@@ -118,12 +143,6 @@ impl Counted {
 /// ([`Compression::of_name`]), both are the same file, the output format is read-only here, or the conversion
 /// was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
-    if !matches!(conversion.format, TraceFormat::Ambulator | TraceFormat::ChampSim) {
-        return Err(SourceError::new(format!(
-            "traces are written as ambulator or champsim; {} is only read",
-            conversion.format
-        )));
-    }
     if conversion.range.is_empty() {
         return Err(SourceError::new(format!(
             "{}: a trace of 0 records is not a trace; keep at least 1",
@@ -137,16 +156,17 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
     let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
     let bytes = Rc::new(Cell::new(0));
     let file = CountedBytes { out: output.open_unless(&conversion.stop).map_err(cannot)?, bytes: Rc::clone(&bytes) };
-    let sink: Box<dyn RecordSink> = match conversion.format {
+    let (identity, places) = (source.identity(), source.may_place());
+    let sink = match conversion.format {
         TraceFormat::Ambulator => {
-            let (identity, places) = (source.identity(), source.may_place());
             let header = TraceHeader { identity, places, ..TraceHeader::default() };
-            Box::new(TraceWriter::new(BufWriter::new(file), header, &conversion.writer).map_err(|e| at_output(&e))?)
+            let writer = TraceWriter::new(BufWriter::new(file), header, &conversion.writer);
+            writer.map(|writer| Box::new(writer) as Box<dyn RecordSink>)
         }
-        _ => Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?),
+        format => foreign_sink(file, format, conversion.compression, places),
     };
-    let champsim = conversion.format == TraceFormat::ChampSim;
-    let mut out = Counted { sink, report: ConversionReport::default(), champsim };
+    let sink = sink.map_err(|e| at_output(&e))?;
+    let mut out = Counted { sink, report: ConversionReport::default() };
     let (mut batch, mut touches, mut number) = (Batch::default(), FirstTouches::default(), 0u64);
     let range = &conversion.range;
     while number < range.end && source.fill(&mut batch)? {
@@ -200,6 +220,7 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
         )));
     }
     let mut report = out.report;
+    report.left_out = out.sink.left_out();
     out.sink.name_ranges(&source.named_ranges());
     out.sink.finish().map_err(|e| at_output(&e))?;
     output.finish().map_err(cannot)?;

@@ -59,10 +59,11 @@ fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
         record(0x1000, 0x8000, 0, 0, 0, 8, Load),
         record(0x1008, 0x903e, 1, 1, 0, 2, Load),
         record(0x1010, 0x1100, 1, 1, 2, 0, BranchTaken),
-        record(0x1100, 0xa000, 0, 2, 3, 8, Load),
-        record(0x1100, 0xa000, 0, 3, 4, 8, Store),
+        // The second load waits for the first, so its users need not.
+        record(0x1100, 0xa000, 0, 2, 0, 8, Load),
+        record(0x1100, 0xa000, 0, 3, 0, 8, Store),
         record(0x1104, 0xb000, 0, 0, 0, 8, Store),
-        record(0x1108, 0, 0, 3, 5, 0, BranchNotTaken),
+        record(0x1108, 0, 0, 3, 0, 0, BranchNotTaken),
         record(0x8000_0000_1000, 0x8000_0000_2000, 0, 0, 0, 8, Load),
     ];
     (bytes, records)

@@ -26,6 +26,9 @@ use prost::Message;
 
 /// How a file begins.
 pub(crate) const MAGIC: &[u8; 4] = b"gem5";
+/// The name, in an elastic trace's header, of frames that no machine had: its pages got them in the order of
+/// their first accesses.
+pub(crate) const FIRST_TOUCH: &str = "ambulator.frames_in_order_of_first_access";
 /// Longest accepted message; real ones have some tens of bytes.
 const LONGEST: usize = 60_000;
 /// Longest accepted access.
@@ -33,7 +36,7 @@ const LONGEST_ACCESS: u64 = 1 << 16;
 /// Instructions that dependences reach back over.
 const WINDOW: usize = 1 << 16;
 /// `Request::INST_FETCH` and `Request::PREFETCH`.
-const FETCH_FLAG: u32 = 0x100;
+pub(crate) const FETCH_FLAG: u32 = 0x100;
 const PREFETCH_FLAG: u32 = 0x0100_0000;
 /// `MemCmd` of requests that read (plain, exclusive, clean, shared, load-locked, locked, swap) and that write
 /// (plain, whole lines, store-conditional, locked).
@@ -42,61 +45,65 @@ const WRITES: [u32; 4] = [4, 16, 27, 32];
 
 /// `PacketHeader`, `InstDepRecordHeader` and `InstHeader`, whose first three fields are the same.
 #[derive(Clone, PartialEq, Message)]
-struct Header {
+pub(crate) struct Header {
     #[prost(string, optional, tag = "1")]
-    obj_id: Option<String>,
+    pub obj_id: Option<String>,
     #[prost(uint64, optional, tag = "3")]
-    tick_freq: Option<u64>,
+    pub tick_freq: Option<u64>,
 }
 
 /// `InstDepRecordHeader` (`window_size`) and `InstHeader` (`has_mem`, 0 or 1). A `PacketHeader` has no fourth
 /// field, or strings in it.
 #[derive(Clone, PartialEq, Message)]
-struct InstructionHeader {
+pub(crate) struct InstructionHeader {
     #[prost(uint64, optional, tag = "4")]
-    window_size: Option<u64>,
+    pub window_size: Option<u64>,
 }
 
 /// `Packet`.
 #[derive(Clone, PartialEq, Message)]
-struct Packet {
+pub(crate) struct Packet {
     #[prost(uint64, required, tag = "1")]
-    tick: u64,
+    pub tick: u64,
     #[prost(uint32, required, tag = "2")]
-    cmd: u32,
+    pub cmd: u32,
     #[prost(uint64, required, tag = "3")]
-    addr: u64,
+    pub addr: u64,
     #[prost(uint32, required, tag = "4")]
-    size: u32,
+    pub size: u32,
     #[prost(uint32, optional, tag = "5")]
-    flags: Option<u32>,
+    pub flags: Option<u32>,
     #[prost(uint64, optional, tag = "7")]
-    pc: Option<u64>,
+    pub pc: Option<u64>,
 }
 
 /// `InstDepRecord`.
 #[derive(Clone, PartialEq, Message)]
-struct Instruction {
+pub(crate) struct Instruction {
     #[prost(uint64, required, tag = "1")]
-    seq_num: u64,
+    pub seq_num: u64,
     #[prost(uint32, required, tag = "2")]
-    kind: u32,
+    pub kind: u32,
     #[prost(uint64, optional, tag = "3")]
-    p_addr: Option<u64>,
+    pub p_addr: Option<u64>,
     #[prost(uint32, optional, tag = "4")]
-    size: Option<u32>,
+    pub size: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
-    flags: Option<u32>,
+    pub flags: Option<u32>,
+    #[prost(uint64, repeated, packed = "false", tag = "6")]
+    pub rob_dep: Vec<u64>,
+    #[prost(uint64, required, tag = "7")]
+    pub comp_delay: u64,
     #[prost(uint64, repeated, packed = "false", tag = "8")]
-    reg_dep: Vec<u64>,
+    pub reg_dep: Vec<u64>,
     #[prost(uint32, optional, tag = "9")]
-    weight: Option<u32>,
+    pub weight: Option<u32>,
     #[prost(uint64, optional, tag = "10")]
-    pc: Option<u64>,
+    pub pc: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
-    v_addr: Option<u64>,
+    pub v_addr: Option<u64>,
     #[prost(uint32, optional, tag = "12")]
-    asid: Option<u32>,
+    pub asid: Option<u32>,
 }
 
 /// What a file holds, by the fourth field of its header.
@@ -121,6 +128,10 @@ pub(crate) struct Gem5Reader {
     /// Elastic: for recent instructions their numbers, and the loads that their results come from.
     recent: Vec<(u64, Loads)>,
     asid: Option<u32>,
+    /// Physical addresses are those of a machine.
+    places: bool,
+    /// The last instruction's address.
+    pc: u64,
     /// Accesses without a virtual address.
     physical_only: u64,
     /// Packets that are neither reads nor writes.
@@ -150,6 +161,8 @@ impl Gem5Reader {
             debt: 0,
             recent: Vec::new(),
             asid: None,
+            places: true,
+            pc: 0,
             physical_only: 0,
             left_out: 0,
             prefetches: 0,
@@ -169,6 +182,7 @@ impl Gem5Reader {
         if reader.contents == Contents::Elastic {
             reader.recent = vec![(0, [0; 2]); WINDOW];
         }
+        reader.places = known.obj_id.as_deref() != Some(FIRST_TOUCH);
         let from = known.obj_id.filter(|id| !id.is_empty()).map(|id| format!(", of {}", id.escape_debug()));
         let what = if reader.contents == Contents::Elastic { "elastic" } else { "packets" };
         reader.identity.detail = format!("{} ({what}{})", reader.identity.detail, from.unwrap_or_default());
@@ -266,6 +280,7 @@ impl Gem5Reader {
 
     fn elastic(&mut self, bytes: &[u8], batch: &mut Batch) -> Result<(), SourceError> {
         let one = Instruction::decode(bytes).map_err(|e| self.wrong(&format!("is damaged: {e}")))?;
+        self.pc = one.pc.unwrap_or(self.pc);
         self.gap += u64::from(one.weight.unwrap_or(0));
         let mut loads = [0; 2];
         for dependence in &one.reg_dep {
@@ -287,7 +302,7 @@ impl Gem5Reader {
                     return Err(self.wrong("is a load or store without an address"));
                 };
                 self.enter(one.asid, batch)?;
-                if let (Some(va), Some(pa)) = (one.v_addr, one.p_addr) {
+                if let (true, Some(va), Some(pa)) = (self.places, one.v_addr, one.p_addr) {
                     let va = self.width.fit(va);
                     let place = self.physical.place(self.processes.running(), va, pa, PageSize::SIZE_4K);
                     batch.events.extend(place.map(|place| (batch.records.len() as u32, place)));
@@ -308,6 +323,17 @@ impl Gem5Reader {
         Ok(())
     }
 
+    /// The instructions behind the last access.
+    fn end(&mut self, batch: &mut Batch) {
+        let gap = std::mem::take(&mut self.gap).saturating_sub(std::mem::take(&mut self.debt));
+        let pc = VirtAddr(self.width.fit(self.pc));
+        if gap > 0 {
+            let gap = u32::try_from(gap).unwrap_or(u32::MAX);
+            let record = Record { pc, va: pc, gap, kind: RecordKind::Fetch, ..Record::default() };
+            self.processes.push(record, batch);
+        }
+    }
+
     /// The following records are of this address space.
     fn enter(&mut self, asid: Option<u32>, batch: &mut Batch) -> Result<(), SourceError> {
         if asid != self.asid && self.asid.is_some() {
@@ -326,7 +352,10 @@ impl RecordSource for Gem5Reader {
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
         while batch.records.len() < Batch::TARGET_RECORDS && batch.events.len() < Batch::TARGET_RECORDS {
-            let Some(message) = self.message()? else { break };
+            let Some(message) = self.message()? else {
+                self.end(batch);
+                break;
+            };
             match self.contents {
                 Contents::Packets => self.packet(&message, batch)?,
                 Contents::Elastic => self.elastic(&message, batch)?,
@@ -336,7 +365,7 @@ impl RecordSource for Gem5Reader {
     }
 
     fn may_place(&self) -> bool {
-        self.contents == Contents::Elastic
+        self.contents == Contents::Elastic && self.places
     }
 
     fn notes(&self) -> Vec<String> {
@@ -476,7 +505,7 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let message = error(&path);
-        assert!(message.contains("a.proto: message 2 before byte 38") && message.contains("cut short"), "{message}");
+        assert!(message.contains("a.proto: message 2 before byte 40") && message.contains("cut short"), "{message}");
         assert!(
             error(&file(&scratch, ELASTIC, &[vec![8, 1, 16, 9]])).contains("has the type 9; instructions are 1 to 3")
         );

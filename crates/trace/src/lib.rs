@@ -15,6 +15,8 @@ mod fuzz;
 mod fuzz_wire;
 mod gaps;
 mod gem5;
+mod gem5_writer;
+mod held;
 mod implicit_maps;
 mod lackey;
 mod mappings;
@@ -38,9 +40,8 @@ mod writer;
 pub mod x86;
 mod zip_stream;
 
-pub use champsim_writer::ChampSimWriter;
 pub use compressed::Compression;
-pub use convert::{Conversion, ConversionReport, convert};
+pub use convert::{Conversion, ConversionReport, convert, foreign_sink};
 pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
 pub use fuzz::{
@@ -76,6 +77,11 @@ pub trait RecordSink {
     /// it leave it out.
     fn name_ranges(&mut self, _names: &[NamedRange]) {}
 
+    /// Records and events so far that the format cannot represent, and that were left out.
+    fn left_out(&self) -> u64 {
+        0
+    }
+
     /// Writes everything still buffered and ends the stream.
     ///
     /// # Errors
@@ -89,3 +95,5 @@ mod foreign_tests;
 mod scratch;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written_tests;

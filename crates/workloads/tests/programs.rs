@@ -2,8 +2,9 @@
 
 use ambulator_base::{Batch, Record, RecordKind, VmEvent};
 use ambulator_workloads::{OpenError, ProgramRequest, open, programs as known_programs};
+use rustc_hash::FxHashSet;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 const FOOTPRINT: u64 = 24 << 20;
 
@@ -42,7 +43,7 @@ struct Space {
     /// First address to (end, read, write, execute).
     areas: BTreeMap<u64, (u64, bool, bool, bool)>,
     heap: Option<u64>,
-    touched: HashSet<u64>,
+    touched: FxHashSet<u64>,
     /// The program allocates while it runs, so first touches may occur anywhere.
     grows: bool,
 }
@@ -129,41 +130,49 @@ fn show(request: &ProgramRequest) -> String {
     format!("{} {:?}", request.name, request.settings)
 }
 
-#[test]
-fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
-    for request in programs() {
-        let name = show(&request);
-        println!("{name}");
-        let mut source = open(&request).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let grows = GROWING.contains(&request.name.as_str());
-        let (mut space, mut batch) = (Space { grows, ..Space::default() }, Batch::default());
-        let (mut records, mut region) = (0u64, false);
-        let mut ended = false;
-        while records < 1_000_000 && !ended {
-            ended = !source.fill(&mut batch).unwrap();
-            let mut events = batch.events.iter().peekable();
-            for (i, r) in batch.records.iter().enumerate() {
-                while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= i) {
-                    region = space.happens(event, region, &name);
-                }
-                assert!(region, "{name}: a record before the region of interest");
-                space.check(r);
-                for dep in [r.dep1, r.dep2].into_iter().filter(|d| *d > 0).map(u64::from) {
-                    if let Some(producer) = (i as u64).checked_sub(dep) {
-                        let producer = &batch.records[producer as usize];
-                        assert_eq!(producer.kind, RecordKind::Load, "{name}: {r:?} depends on {producer:?}");
-                    }
-                }
-            }
-            for (_, event) in events {
+/// Checks the beginning of a program's stream.
+fn check_stream(request: &ProgramRequest) {
+    let name = show(request);
+    let mut source = open(request).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let grows = GROWING.contains(&request.name.as_str());
+    let (mut space, mut batch) = (Space { grows, ..Space::default() }, Batch::default());
+    let (mut records, mut region) = (0u64, false);
+    let mut ended = false;
+    while records < 1_000_000 && !ended {
+        ended = !source.fill(&mut batch).unwrap();
+        let mut events = batch.events.iter().peekable();
+        for (i, r) in batch.records.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= i) {
                 region = space.happens(event, region, &name);
             }
-            records += batch.records.len() as u64;
-            let usual = batch.records.len() <= Batch::TARGET_RECORDS + 8;
-            assert!(usual, "{name}: a batch of {} records", batch.records.len());
+            assert!(region, "{name}: a record before the region of interest");
+            space.check(r);
+            for dep in [r.dep1, r.dep2].into_iter().filter(|d| *d > 0).map(u64::from) {
+                if let Some(producer) = (i as u64).checked_sub(dep) {
+                    let producer = &batch.records[producer as usize];
+                    assert_eq!(producer.kind, RecordKind::Load, "{name}: {r:?} depends on {producer:?}");
+                }
+            }
         }
-        assert!(records >= 1_000_000 || ended && records > 50_000, "{name} ended after {records} records");
+        for (_, event) in events {
+            region = space.happens(event, region, &name);
+        }
+        records += batch.records.len() as u64;
+        let usual = batch.records.len() <= Batch::TARGET_RECORDS + 8;
+        assert!(usual, "{name}: a batch of {} records", batch.records.len());
     }
+    assert!(records >= 1_000_000 || ended && records > 50_000, "{name} ended after {records} records");
+}
+
+#[test]
+fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
+    let all = programs();
+    std::thread::scope(|scope| {
+        for half in [0, 1] {
+            let own = all.iter().skip(half).step_by(2);
+            scope.spawn(move || own.for_each(check_stream));
+        }
+    });
 }
 
 #[test]

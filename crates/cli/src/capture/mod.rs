@@ -8,14 +8,14 @@ mod recorder;
 
 pub use live::live;
 
-use crate::arguments::{CaptureArguments, FormatArgument};
+use crate::arguments::CaptureArguments;
 use crate::output::{print, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, report_failure};
 use ambulator_base::OutputFile;
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
+use ambulator_trace::Compression;
 use ambulator_trace::wire::{Origin, WireReader};
-use ambulator_trace::{Compression, TraceFormat};
 use children::Children;
 use emulator::{EMULATOR, Emulator, Run, Stranger, check_program, file_size_limit, how_it_ended, name_of, release};
 use nix::sys::signal::Signal;
@@ -60,10 +60,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     if arguments.follow {
         settings += ",follow=on";
     }
-    let (format, extension) = match arguments.format {
-        FormatArgument::Amb => (TraceFormat::Ambulator, "amb"),
-        FormatArgument::Champsim => (TraceFormat::ChampSim, "champsim.xz"),
-    };
+    let (format, extension) = arguments.format.format();
     let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{extension}")));
     let compression = Compression::of_name(&path, format).map_err(Failure::bad)?;
     let same = |a: &PathBuf| std::fs::canonicalize(a).ok();

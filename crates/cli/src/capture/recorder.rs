@@ -4,7 +4,7 @@ use super::mapped_files::MappedFiles;
 use ambulator_base::{Batch, OutputFile, ProgramIdentity, SourceError, VmEvent};
 use ambulator_trace::wire::{VA_BITS, WireReader};
 use ambulator_trace::{
-    ChampSimWriter, Compression, RecordSink, TraceFormat, TraceHeader, TraceWriter, TraceWriterSpec, Truncate,
+    Compression, RecordSink, TraceFormat, TraceHeader, TraceWriter, TraceWriterSpec, Truncate, foreign_sink,
 };
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub struct Totals {
 #[derive(Clone)]
 pub struct Style {
     pub format: TraceFormat,
-    /// Of ChampSim's format.
+    /// Of the formats of other tools.
     pub compression: Compression,
     /// zstd's level.
     pub level: i32,
@@ -256,15 +256,17 @@ impl Recorder {
     fn begin(&self) -> Result<Sink, SourceError> {
         let file = self.file.try_clone().map_err(|e| SourceError::new(format!("the trace cannot be written: {e}")))?;
         let file = TraceFile { file, at: 0, limit: self.style.limit, totals: Arc::clone(&self.totals) };
-        if self.style.format == TraceFormat::ChampSim {
-            return Ok(Sink::Foreign(Box::new(ChampSimWriter::new(file, self.style.compression)?)));
+        let start = self.reader.start().unwrap_or_default().to_vec();
+        if self.style.format != TraceFormat::Ambulator {
+            let mut sink = foreign_sink(file, self.style.format, self.style.compression, false)?;
+            start.into_iter().try_for_each(|event| sink.event(event))?;
+            return Ok(Sink::Foreign(sink));
         }
         let identity = ProgramIdentity {
             name: self.name.clone(),
             detail: self.style.detail.clone(),
             ..ProgramIdentity::default()
         };
-        let start = self.reader.start().unwrap_or_default().to_vec();
         let header = TraceHeader { identity, start, ..TraceHeader::default() };
         let spec = TraceWriterSpec { level: self.style.level, va_bits: VA_BITS };
         TraceWriter::new(file, header, &spec).map(|writer| Sink::Ours(Box::new(writer)))

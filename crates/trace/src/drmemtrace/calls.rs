@@ -11,17 +11,23 @@
 //! not: all are granted, as for synthesised mappings. A page that `mremap` moves is touched anew.
 
 use crate::implicit_maps::ImplicitMaps;
-use ambulator_base::{Advice, Batch, FRAME_BYTES, MapKind};
+use ambulator_base::{Advice, Batch, FRAME_BYTES, MapKind, Protection, VmEvent};
 use rustc_hash::FxHashMap;
 
 /// The number of system call 0 among the functions.
 const SYSTEM_CALLS: u64 = 1 << 32;
 /// Arguments that are kept.
 const ARGUMENTS: usize = 6;
+/// The result of a system call that succeeded.
+pub(super) const SUCCEEDED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
+/// Advice, by `madvise`'s number.
+const ADVICE: [(u64, Advice); 4] = [(4, Advice::DontNeed), (8, Advice::Free), (14, Advice::Huge), (15, Advice::NoHuge)];
 
 /// A call that changes an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +62,30 @@ impl Function {
             _ => return None,
         })
     }
+}
+
+/// The system call of x86-64 that makes this change, by its number among the functions, and its arguments.
+pub(super) fn system_call(event: &VmEvent) -> Option<(u64, Vec<u64>)> {
+    let rights = |of: &Protection| u64::from(of.read) | u64::from(of.write) << 1 | u64::from(of.execute) << 2;
+    let (number, arguments) = match event {
+        VmEvent::Map { start, len, protection, kind } => {
+            let (anonymous, file) = if *kind == MapKind::File { (0, 3) } else { (MAP_ANONYMOUS, u64::MAX) };
+            let flags = MAP_PRIVATE | MAP_FIXED | anonymous;
+            (9, vec![start.0, *len, rights(protection), flags, file, 0])
+        }
+        VmEvent::Unmap { start, len } => (11, vec![start.0, *len]),
+        VmEvent::Protect { start, len, protection } => (10, vec![start.0, *len, rights(protection)]),
+        VmEvent::Remap { old, old_len, new, new_len } => {
+            (25, vec![old.0, *old_len, *new_len, MREMAP_MAYMOVE | MREMAP_FIXED, new.0])
+        }
+        VmEvent::Advise { start, len, advice } => {
+            let number = ADVICE.into_iter().find(|(_, known)| known == advice)?.0;
+            (28, vec![start.0, *len, number])
+        }
+        VmEvent::Brk { end } => (12, vec![end.0]),
+        _ => return None,
+    };
+    Some((SYSTEM_CALLS + number, arguments))
 }
 
 /// A call of a thread whose result has not come yet.
@@ -179,13 +209,7 @@ impl Calls {
                 }
             }
             Function::Advise => {
-                let advice = match c {
-                    4 => Advice::DontNeed,
-                    8 => Advice::Free,
-                    14 => Advice::Huge,
-                    15 => Advice::NoHuge,
-                    _ => return,
-                };
+                let Some((_, advice)) = ADVICE.into_iter().find(|(number, _)| *number == c) else { return };
                 if let Some((start, len)) = range(a, b) {
                     ImplicitMaps::advise(start, len, advice, batch);
                     self.derived += 1;

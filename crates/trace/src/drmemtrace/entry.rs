@@ -48,10 +48,12 @@ pub(crate) mod kind {
 pub(crate) mod marker {
     pub(crate) const KERNEL_EVENT: u16 = 0;
     pub(crate) const TIMESTAMP: u16 = 2;
+    pub(crate) const CPU_ID: u16 = 3;
     pub(crate) const FUNC_ID: u16 = 4;
     pub(crate) const FUNC_ARG: u16 = 6;
     pub(crate) const FUNC_RETVAL: u16 = 7;
     pub(crate) const FILETYPE: u16 = 9;
+    pub(crate) const CACHE_LINE_SIZE: u16 = 10;
     pub(crate) const VERSION: u16 = 12;
     pub(crate) const WINDOW_ID: u16 = 14;
     pub(crate) const PHYSICAL_ADDRESS: u16 = 15;
@@ -81,6 +83,17 @@ pub(crate) struct Entry {
     pub kind: u16,
     pub size: u16,
     pub value: u64,
+}
+
+impl Entry {
+    /// Its 12 bytes in a file of a 64-bit tracer.
+    pub(crate) fn bytes(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..2].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[2..4].copy_from_slice(&self.size.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
 }
 
 /// Bytes of an entry in a file that begins so; `None` if it is not one of drmemtrace's.

@@ -23,6 +23,7 @@ mod operands;
 #[cfg(test)]
 mod tests;
 mod thread;
+pub(crate) mod writer;
 
 use crate::compressed::{Compression, Unpacked};
 use crate::open::{ForeignSource, TraceOptions};

@@ -77,6 +77,9 @@ impl Program {
     }
 }
 
+/// The category of loads (`DR_INSTR_CATEGORY_LOAD`).
+pub(super) const LOAD: u32 = 0x2;
+
 /// Reads an encoding of the `regdeps` set; `None` if it is none.
 ///
 /// ```text
@@ -88,11 +91,12 @@ fn regdeps(bytes: &[u8]) -> Option<Operands> {
     let (writes, reads) = ((head & 15) as usize, (head >> 4 & 15) as usize);
     let operands = if writes + reads == 0 { &[] } else { bytes.get(5..5 + writes + reads)? };
     let with = |registers: &[u8], flags: bool| registers.iter().copied().chain(flags.then_some(FLAGS)).collect();
-    // Registers of addresses are among the sources, and not told apart.
-    let sources: Box<[u8]> = with(&operands[writes..], head >> 9 & 1 != 0);
+    // Registers of addresses are among the sources, and not told apart. So a load waits for all of them, and
+    // what depends on it need not wait for them again.
+    let reads = if head >> 10 & LOAD != 0 { &[] } else { &operands[writes..] };
     Some(Operands {
         address: operands[writes..].into(),
-        reads: sources,
+        reads: with(reads, head >> 9 & 1 != 0),
         writes: with(&operands[..writes], head >> 8 & 1 != 0),
         target: 0,
     })
