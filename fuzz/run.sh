@@ -11,6 +11,8 @@ target_dir=${CARGO_TARGET_DIR:-$PWD/../target/fuzz}
 # What cargo-fuzz passes, except the address sanitizer, which stable Rust lacks. Code without `unsafe` needs it least.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
+# Each check of the tests, and no time for links.
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off
 # The C++ of libFuzzer, and a program without instrumentation that writes the seeds.
 RUSTFLAGS='' cargo run --quiet --release --target-dir "$target_dir/plain" --bin seeds -- seeds
 # With --target, build scripts and procedural macros are not instrumented.

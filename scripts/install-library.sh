@@ -10,7 +10,12 @@ prefix=$(realpath -m "$1")
 profile=${2:-release}
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-${CARGO:-cargo} build --locked --profile "$profile" -p ambulator-capi
+if [[ $profile == dev ]]; then
+    # Together with the tests of the workspace, whose dependencies it then shares.
+    ${CARGO:-cargo} build --locked --lib --tests
+else
+    ${CARGO:-cargo} build --locked --profile "$profile" -p ambulator-capi
+fi
 built=$target/$([[ $profile == dev ]] && echo debug || echo "$profile")
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 abi=$(sed -n 's/^#define AMBULATOR_ABI_VERSION \([0-9]*\)u/\1/p' crates/capi/include/ambulator.h)

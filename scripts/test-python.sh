@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel of the Python package and tests it: tests, types, the notebook. Installs what that needs into an
-# environment of its own, in the target folder.
+# Builds the wheel of the Python package and tests it: tests, types, the notebook. (Its compiled half is linted with the
+# workspace.) Installs what that needs into an environment of its own, in the target folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -28,10 +28,6 @@ if [[ ! -f $venv/packages || $(<"$venv/packages") != "${packages[*]}" ]]; then
     echo "${packages[*]}" >"$venv/packages"
 fi
 export PATH=$venv/bin:$PATH
-
-step "formatting and lints of the compiled half"
-cargo fmt -p ambulator-python --check
-cargo clippy --quiet -p ambulator-python --all-targets --locked -- -D warnings
 
 # The profile of the tests of the workspace, whose dependencies are built already.
 step "wheel"
