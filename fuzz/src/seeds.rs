@@ -1,9 +1,11 @@
 //! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
-use ambulator_base::{Advice, MapKind, PageSize, PhysAddr, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_base::{
+    Advice, MapKind, PageSize, PhysAddr, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent,
+};
 use ambulator_simulator::spec::{PresetKind, presets};
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs};
-use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
+use ambulator_trace::{Compression, TraceFormat, TraceHeader, TraceWriter, TraceWriterSpec, foreign_sink};
 use std::fs;
 use std::path::Path;
 
@@ -141,27 +143,37 @@ fn main() -> Result<()> {
     put("gem5", "elastic".into(), &[&[0, load.len() as u8][..], &load].concat())?;
     let packet = [0x08, 9, 0x10, 1, 0x18, 0x80, 0x80, 1, 0x20, 8];
     put("gem5", "packets".into(), &[&[1, packet.len() as u8][..], &packet].concat())?;
-    let entries = [(28u16, 2u16, 9u64), (47, 3, 0x038b48), (10, 3, 0x1000), (0, 8, 0x8000), (48, 2, 0x1003), (26, 0, 0)];
+    let entries =
+        [(28u16, 2u16, 9u64), (47, 3, 0x038b48), (10, 3, 0x1000), (0, 8, 0x8000), (48, 2, 0x1003), (26, 0, 0)];
     // A place of a page, and a call of munmap.
-    let markers = [(28u16, 15u16, 0x5000_0000u64), (28, 17, 0x8000), (28, 4, (1 << 32) + 11), (28, 6, 0x8000), (28, 6, 4096)];
+    let markers =
+        [(28u16, 15u16, 0x5000_0000u64), (28, 17, 0x8000), (28, 4, (1 << 32) + 11), (28, 6, 0x8000), (28, 6, 4096)];
     let entries = [&entries[..1], &markers, &[(28, 4, (1 << 32) + 11), (28, 7, 1)], &entries[1..]].concat();
     let drmemtrace: Vec<u8> = entries
         .iter()
         .flat_map(|(kind, size, value)| [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat())
         .collect();
     put("drmemtrace", "entries".into(), &drmemtrace)?;
-    for (name, compression) in [("raw", Compression::None), ("gz", Compression::Gzip), ("xz", Compression::Xz)] {
-        let path = Path::new(&folder).join(format!("champsim.{name}"));
-        let mut writer = ChampSimWriter::new(fs::File::create(&path)?, compression)?;
+    for (name, format, compression) in [
+        ("champsim.raw", TraceFormat::ChampSim, Compression::None),
+        ("champsim.gz", TraceFormat::ChampSim, Compression::Gzip),
+        ("champsim.xz", TraceFormat::ChampSim, Compression::Xz),
+        ("cloudsuite.zst", TraceFormat::CloudSuite, Compression::Zstd),
+        ("drmemtrace.gz", TraceFormat::DrMemTrace, Compression::Gzip),
+        ("gem5-elastic.gz", TraceFormat::Gem5Elastic, Compression::Gzip),
+        ("gem5-packets.raw", TraceFormat::Gem5Packets, Compression::None),
+    ] {
+        let path = Path::new(&folder).join(name);
+        let mut writer = foreign_sink(fs::File::create(&path)?, format, compression, false)?;
         for record in records(20) {
             writer.push(&record)?;
         }
-        Box::new(writer).finish()?;
+        writer.finish()?;
         let bytes = fs::read(&path)?;
         fs::remove_file(&path)?;
-        put("open", format!("champsim.{name}"), &bytes)?;
-        if name == "raw" {
-            put("champsim", name.into(), &bytes)?;
+        put("open", name.into(), &bytes)?;
+        if name == "champsim.raw" {
+            put("champsim", "raw".into(), &bytes)?;
         }
     }
     for kind in ["designs", "machines"] {
