@@ -122,30 +122,35 @@ pub trait RecordSource: Send {
         Ok(count)
     }
 
+    /// The source that this one reads and changes, if it does: it answers what follows, unless this one does.
+    fn inner(&self) -> Option<&dyn RecordSource> {
+        None
+    }
+
     /// The share of the stream that has been read, 0 to 1, if known (such as the position in a trace file).
     fn progress(&self) -> Option<f64> {
-        None
+        self.inner()?.progress()
     }
 
     /// Instructions of the whole stream, if known (such as from the index of a trace file).
     fn instructions(&self) -> Option<u64> {
-        None
+        self.inner()?.instructions()
     }
 
     /// Whether the stream may say where its pages were in physical memory ([`VmEvent::Place`]).
     fn may_place(&self) -> bool {
-        false
+        self.inner().is_some_and(|source| source.may_place())
     }
 
     /// Warnings about the part of the stream read so far, one sentence each: a truncated trace, or addresses
     /// that lost bits.
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |source| source.notes())
     }
 
     /// The parts of the address space whose names are known from the stream read so far. They may overlap
     /// where one mapping followed another.
     fn named_ranges(&self) -> Vec<NamedRange> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |source| source.named_ranges())
     }
 }

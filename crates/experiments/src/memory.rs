@@ -44,7 +44,7 @@ const KEPT: [(&str, u64, f64); 25] = [
     ("gups", 0, 0.0),
     ("kmer", 1, 0.02),
     ("mcf", 6, 0.29),
-    ("memcached", 5, 0.04),
+    ("memcached", 5, 0.03),
     ("mummer", 2, 2.25),
     ("omnetpp", 6, 0.08),
     ("pagerank", 40, 0.2),

@@ -4,9 +4,7 @@
 use crate::compressed::Unpacked;
 use crate::open::{Opened, TraceOptions, open};
 use crate::physical::{PhysicalPages, joined};
-use ambulator_base::{
-    Batch, NamedRange, PageSize, ProcessId, ProgramIdentity, RecordSource, SourceError, VirtAddr, VmEvent,
-};
+use ambulator_base::{Batch, PageSize, ProcessId, ProgramIdentity, RecordSource, SourceError, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -127,24 +125,12 @@ impl RecordSource for Placed {
         Ok(passed + self.source.skip(count - passed)?)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.source.progress()
-    }
-
-    fn instructions(&self) -> Option<u64> {
-        self.source.instructions()
-    }
-
     fn may_place(&self) -> bool {
         true
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.source.notes()
-    }
-
-    fn named_ranges(&self) -> Vec<NamedRange> {
-        self.source.named_ranges()
+    fn inner(&self) -> Option<&dyn RecordSource> {
+        Some(&*self.source)
     }
 }
 

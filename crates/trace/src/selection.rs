@@ -1,7 +1,7 @@
 //! Parts of a trace: what comes after a number of instructions, or windows at regular distances.
 
 use crate::first_touch::FirstTouches;
-use ambulator_base::{Batch, NamedRange, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent};
+use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent};
 
 /// Which instructions of a trace are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,24 +156,8 @@ impl RecordSource for Selected {
         Ok(true)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.source.progress()
-    }
-
-    fn instructions(&self) -> Option<u64> {
-        self.source.instructions()
-    }
-
-    fn may_place(&self) -> bool {
-        self.source.may_place()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.source.notes()
-    }
-
-    fn named_ranges(&self) -> Vec<NamedRange> {
-        self.source.named_ranges()
+    fn inner(&self) -> Option<&dyn RecordSource> {
+        Some(&*self.source)
     }
 }
 

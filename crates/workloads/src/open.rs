@@ -3,7 +3,7 @@
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
 use crate::registry::{program, programs};
-use ambulator_base::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, excerpt, nearest};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, excerpt, nearest};
 use ambulator_trace::{TraceOptions, open_trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,24 +78,8 @@ impl RecordSource for Labelled {
         self.source.skip(count)
     }
 
-    fn instructions(&self) -> Option<u64> {
-        self.source.instructions()
-    }
-
-    fn may_place(&self) -> bool {
-        self.source.may_place()
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.source.progress()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.source.notes()
-    }
-
-    fn named_ranges(&self) -> Vec<NamedRange> {
-        self.source.named_ranges()
+    fn inner(&self) -> Option<&dyn RecordSource> {
+        Some(&*self.source)
     }
 }
 

@@ -336,24 +336,8 @@ impl RecordSource for Recorder {
         Ok(passed)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.source.progress()
-    }
-
-    fn instructions(&self) -> Option<u64> {
-        self.source.instructions()
-    }
-
-    fn may_place(&self) -> bool {
-        self.source.may_place()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.source.notes()
-    }
-
-    fn named_ranges(&self) -> Vec<NamedRange> {
-        self.source.named_ranges()
+    fn inner(&self) -> Option<&dyn RecordSource> {
+        Some(&*self.source)
     }
 }
 

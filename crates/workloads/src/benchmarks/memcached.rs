@@ -13,7 +13,7 @@
 //! the reply at the value, which the kernel reads. A set evicts the tail of its class's list, writes a new
 //! item there and replaces the old one in the chain.
 //!
-//! The chains are real; the simulator stores them in 8 bytes an item. Values' contents do not matter.
+//! The chains are real; the simulator stores an item in 8 bytes and a bucket in 4. Values' contents do not matter.
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::zipf::Zipf;
@@ -83,8 +83,10 @@ const HEADER_BYTES: u64 = 56;
 /// Smallest chunk and the factor from one class to the next (`-n 48 -f 1.25`).
 const FIRST_CHUNK: u64 = 96;
 const FACTOR: f64 = 1.25;
-/// Bytes of the simulator's memory for an item.
-const SIM_HOST_BYTES: u64 = 24;
+/// Most bytes of the simulator's memory for an item: its place, the next one, and up to 4/3 heads of chains.
+const SIM_HOST_BYTES: u64 = 14;
+/// Keys whose sizes say how many items a footprint holds.
+const SAMPLE: u64 = 1 << 14;
 
 /// Chunk sizes of the classes.
 fn classes() -> Vec<u64> {
@@ -133,12 +135,25 @@ impl BenchmarkSpec for MemcachedSpec {
                     .and(format!("{at}.key_bytes")),
             );
         }
+        let most = SLAB_BYTES << (32 - chunk_bits(self, &sizes));
+        if problems.is_empty() && self.footprint > most {
+            let message = format!(
+                "is {} GiB; a store has at most {} GiB of slab pages for values of {} bytes",
+                self.footprint >> 30,
+                most >> 30,
+                self.value_least
+            );
+            let footprint = Invalid::new(format!("{at}.footprint"), message);
+            problems.push(footprint.and(format!("{at}.value_least")).and(format!("{at}.key_bytes")));
+        }
         if problems.is_empty() {
-            let items = self.footprint / (HEADER_BYTES + u64::from(self.key_bytes) + u64::from(self.value_least));
+            let chunks: u64 = (0..SAMPLE).map(|key| sizes[class_of(self, &sizes, key)]).sum();
+            // Of the sample's mean size, and some more.
+            let items = (self.footprint as u128 * u128::from(SAMPLE) / u128::from(chunks)) as u64;
+            let items = items + items / 32;
             if items * SIM_HOST_BYTES > self.host_memory {
                 let message = format!(
-                    "is {} MiB, and up to {items} items take {} MiB of the simulator's memory: raise it, or set \
-                     larger values",
+                    "is {} MiB, and {items} items take {} MiB of the simulator's memory: raise it, or set larger values",
                     self.host_memory >> 20,
                     (items * SIM_HOST_BYTES) >> 20
                 );
@@ -150,8 +165,8 @@ impl BenchmarkSpec for MemcachedSpec {
 
     fn source(&self) -> Box<dyn RecordSource> {
         let store = Store::plan(self);
-        let facts = format!("{} items in {} slab pages, {} buckets", store.items(), store.slabs, store.buckets);
-        let bytes = store.slabs * SLAB_BYTES + store.buckets * 8;
+        let facts = format!("{} items in {} slab pages, {} buckets", store.items(), store.chunks.len(), store.buckets);
+        let bytes = store.slab_bytes() + store.buckets * 8;
         ProgramSource::boxed(
             identity("memcached", self, &facts, bytes),
             AddressSpace::new(),
@@ -162,13 +177,15 @@ impl BenchmarkSpec for MemcachedSpec {
 
 /// The stored items and their places.
 struct Store {
-    /// By key: the offset of its chunk from the first slab page.
-    places: Vec<u64>,
+    /// By key: its slab page, and the number of its chunk there in the lower bits.
+    places: Vec<u32>,
+    chunk_bits: u32,
+    /// By slab page: the bytes of its chunks.
+    chunks: Vec<u32>,
     /// By key: the next key in its bucket, less one; 0 ends the chain.
     next: Vec<u32>,
     /// By bucket: its first key, less one.
     heads: Vec<u32>,
-    slabs: u64,
     buckets: u64,
 }
 
@@ -181,30 +198,46 @@ fn class_of(spec: &MemcachedSpec, classes: &[u64], key: u64) -> usize {
     classes.iter().position(|size| *size >= bytes).unwrap_or(classes.len() - 1)
 }
 
+/// Bits of a chunk's number in its slab page.
+fn chunk_bits(spec: &MemcachedSpec, classes: &[u64]) -> u32 {
+    let least = HEADER_BYTES + u64::from(spec.key_bytes) + u64::from(spec.value_least);
+    let smallest = classes.iter().find(|size| **size >= least).unwrap_or(&SLAB_BYTES);
+    (SLAB_BYTES / smallest).ilog2() + 1
+}
+
 impl Store {
     /// Stores keys one after the other until the next slab page would pass the footprint.
     fn plan(spec: &MemcachedSpec) -> Store {
         let sizes = classes();
-        let mut free: Vec<(u64, u64)> = vec![(0, 0); sizes.len()];
-        let (mut places, mut slabs) = (Vec::new(), 0u64);
+        let chunk_bits = chunk_bits(spec, &sizes);
+        let mut free: Vec<(u32, u64)> = vec![(0, 0); sizes.len()];
+        let (mut places, mut chunks) = (Vec::new(), Vec::new());
         loop {
             let class = class_of(spec, &sizes, places.len() as u64);
             let (at, left) = &mut free[class];
             if *left == 0 {
                 // The table of two thirds as many buckets as items, rounded up to a power of two, counts too.
                 let buckets = ((places.len() as u64 * 2 / 3).max(1 << 12)).next_power_of_two();
+                let slabs = chunks.len() as u64;
                 if (slabs + 1) * SLAB_BYTES + buckets * 8 > spec.footprint {
                     break;
                 }
-                (*at, *left) = (slabs * SLAB_BYTES, SLAB_BYTES / sizes[class]);
-                slabs += 1;
+                (*at, *left) = ((slabs as u32) << chunk_bits, SLAB_BYTES / sizes[class]);
+                chunks.push(sizes[class] as u32);
             }
             places.push(*at);
-            *at += sizes[class];
+            *at += 1;
             *left -= 1;
         }
         let buckets = ((places.len() as u64 * 2 / 3).max(1 << 12)).next_power_of_two();
-        let mut store = Store { next: vec![0; places.len()], heads: vec![0; buckets as usize], places, slabs, buckets };
+        let mut store = Store {
+            chunk_bits,
+            next: vec![0; places.len()],
+            heads: vec![0; buckets as usize],
+            places,
+            chunks,
+            buckets,
+        };
         for key in 0..store.items() {
             let bucket = store.bucket(key);
             store.next[key as usize] = std::mem::replace(&mut store.heads[bucket as usize], key as u32 + 1);
@@ -214,6 +247,18 @@ impl Store {
 
     fn items(&self) -> u64 {
         self.places.len() as u64
+    }
+
+    /// Bytes of the slab pages.
+    fn slab_bytes(&self) -> u64 {
+        self.chunks.len() as u64 * SLAB_BYTES
+    }
+
+    /// The offset of a key's chunk from the first slab page.
+    fn place(&self, key: u64) -> u64 {
+        let place = self.places[key as usize];
+        let (slab, chunk) = (place >> self.chunk_bits, place & ((1 << self.chunk_bits) - 1));
+        u64::from(slab) * SLAB_BYTES + u64::from(chunk) * u64::from(self.chunks[slab as usize])
     }
 
     fn bucket(&self, key: u64) -> u64 {
@@ -271,13 +316,13 @@ impl Memcached {
     fn serve(&self, on: &mut Execution, mut served: impl FnMut(u64, bool)) {
         let (spec, store) = (&self.spec, &self.store);
         let table = on.array(8, store.buckets);
-        let slabs = on.array(1, store.slabs * SLAB_BYTES);
+        let slabs = on.array(1, store.slab_bytes());
         // Items are stored one after the other: bucket, then chunk; pages of slabs are first written as their
         // chunks are.
         on.event(table.touch(true));
-        for &place in &store.places {
+        for key in 0..store.items() {
             on.fill(
-                VirtAddr(slabs.base + place),
+                VirtAddr(slabs.base + store.place(key)),
                 HEADER_BYTES + u64::from(spec.key_bytes) + u64::from(spec.value_least),
             );
         }
@@ -288,7 +333,7 @@ impl Memcached {
         let zipf = (spec.skew > 0.0).then(|| Zipf::new(store.items(), spec.skew));
         let popular = Permutation::new(store.items(), spec.seed, "memcached keys");
         let sizes = classes();
-        let item = |key: u64| VirtAddr(slabs.base + store.places[key as usize]);
+        let item = |key: u64| VirtAddr(slabs.base + store.place(key));
         let key_words = u64::from(spec.key_bytes).div_ceil(8);
         for request in 0..spec.requests {
             let thread = request / QUANTUM % u64::from(spec.threads);
@@ -379,7 +424,7 @@ mod tests {
         assert!(seen.iter().all(|n| *n == 1));
         let sizes = classes();
         let mut chunks: Vec<(u64, u64)> =
-            (0..store.items()).map(|key| (store.places[key as usize], sizes[class_of(&spec, &sizes, key)])).collect();
+            (0..store.items()).map(|key| (store.place(key), sizes[class_of(&spec, &sizes, key)])).collect();
         chunks.sort_unstable();
         assert!(chunks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "chunks do not overlap");
         assert!(chunks.iter().all(|(at, size)| at / SLAB_BYTES == (at + size - 1) / SLAB_BYTES));
