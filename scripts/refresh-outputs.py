@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs the commands of the documents again, and fills in their outputs and the numbers that prose quotes from them.
 
-usage: scripts/refresh-outputs.py [--check] [FILE...]
+usage: scripts/refresh-outputs.py [--check | --numbers] [FILE...]
+
+`--check` changes nothing, and says which numbers in prose are not those of their tables. `--numbers` fills those in, and
+runs no command.
 
 Outputs. A `console` block right after `<!-- run -->` is run. Each line that begins with `$ ` is a command; its output
 follows. Commands run at the root of the repository, with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path, and
@@ -205,16 +208,17 @@ def check(names):
 
 
 def main():
-    names = [name for name in sys.argv[1:] if name != "--check"] or pages()
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or pages()
     if "--check" in sys.argv[1:]:
         check(names)
+    run_commands = "--numbers" not in sys.argv[1:]
     (ROOT / "out").mkdir(exist_ok=True)
     # Finished runs of an older build must not stand for this one's.
     shutil.rmtree(ROOT / "out/quick", ignore_errors=True)
     for name in names:
         path = ROOT / name
         text = path.read_text(encoding="utf-8")
-        fresh = fill(BLOCK.sub(refresh, text))[0]
+        fresh = fill(BLOCK.sub(refresh, text) if run_commands else text)[0]
         if fresh != text:
             path.write_text(fresh, encoding="utf-8")
             print(f"{name}: updated")

@@ -3,6 +3,7 @@
 
     ambulator reproduce me-hpt --json me-hpt.json
     scripts/reproduce-rows.py me-hpt.json
+    scripts/refresh-outputs.py --numbers docs/src/reproduce.md
 """
 import json
 import pathlib
@@ -57,7 +58,7 @@ def main():
     figures = [figure for path in sys.argv[1:] for figure in json.loads(pathlib.Path(path).read_text())]
     names = {figure["figure"] for figure in figures}
     lines = page.read_text().splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("|---|---|---|---|---|---|---|")) + 1
+    start = next(i for i, line in enumerate(lines) if line.startswith("| figure | number |")) + 2
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
     kept = [line for line in lines[start:end] if line.split(" | ")[0].lstrip("| ") not in names]
     # A stable sort: figures in the order of their names, metrics as they come.
