@@ -368,6 +368,8 @@ mod tests {
         large.iter().zip(&small).for_each(|(large, small)| trials.try_instead(large, small));
         let found = estimate(&large, None, Reuse::All, &runner, Some(&mut trials));
         assert_eq!((found.known_by, trials.done.len()), ([0, 0, 0, 2], 1));
+        // Set-up is not taken for the region's, however short both are.
+        assert!(trials.done.values().all(|speed| speed.unwrap().setup > 0.0), "{trials:?}");
         let alone = estimate(&large, None, Reuse::All, &runner, Some(&mut Trials::default()));
         assert!(alone.seconds.is_none() && found.seconds.unwrap() > 0.0);
     }

@@ -199,6 +199,7 @@ impl Machine {
             memory: memory_setup,
             timeline: None,
             checkpoint: CheckpointPlace::default(),
+            measures_since: None,
         })
     }
 }

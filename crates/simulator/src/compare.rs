@@ -320,10 +320,8 @@ fn run_slice(
     }
     let took = began.elapsed();
     queued.busy += took;
-    if let Some(machine) = &queued.machine
-        && matches!(machine.phase(), Phase::Setup | Phase::Warmup)
-    {
-        queued.setup += took;
+    if let Some(machine) = &queued.machine {
+        queued.setup += machine.set_up_since(began).min(took);
     }
     queued.slices += 1;
     let ended = ended.unwrap_or_else(|panic| {

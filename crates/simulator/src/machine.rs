@@ -14,6 +14,7 @@ use crate::timed::Stopped;
 use crate::timeline::TimelineRun;
 use ambulator_base::{Cycle, PhysAddr, Record, State};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, State)]
@@ -42,6 +43,8 @@ pub struct Machine {
     /// If a window of the run is recorded.
     pub(crate) timeline: Option<Box<TimelineRun>>,
     pub(crate) checkpoint: CheckpointPlace,
+    /// When the measured region began, by the sim host's clock.
+    pub(crate) measures_since: Option<Instant>,
 }
 
 /// A valid translation: the address of the data, when it is known, and when the access finally issued (after
@@ -59,6 +62,14 @@ impl Machine {
     /// The phase that the machine is in.
     pub fn phase(&self) -> Phase {
         self.scheduler.phase()
+    }
+
+    /// How much of the time since `began` went by before the measured region, by the sim host's clock.
+    pub fn set_up_since(&self, began: Instant) -> Duration {
+        match self.measures_since {
+            Some(begin) => begin.saturating_duration_since(began),
+            None => began.elapsed(),
+        }
     }
 
     /// Instructions executed in the current phase, over all cores, and their total if it is known.
@@ -159,6 +170,9 @@ impl Machine {
             self.carry_out_everywhere()?;
             self.statistics.add_setup_faults(self.os.kernel().faults_served());
             self.start_counting();
+        }
+        if self.phase() == Phase::Measure && self.measures_since.is_none() {
+            self.measures_since = Some(Instant::now());
         }
         if self.sampler.is_some() && self.phase() == Phase::Measure {
             if was_measuring { self.go_on_sampling()? } else { self.begin_sampling()? }
