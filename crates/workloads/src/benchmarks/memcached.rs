@@ -138,10 +138,10 @@ impl BenchmarkSpec for MemcachedSpec {
         let most = SLAB_BYTES << (32 - chunk_bits(self, &sizes));
         if problems.is_empty() && self.footprint > most {
             let message = format!(
-                "is {} GiB; a store has at most {} GiB of slab pages for values of {} bytes",
+                "is {} GiB; with values of {} bytes it must be at most {} GiB",
                 self.footprint >> 30,
-                most >> 30,
-                self.value_least
+                self.value_least,
+                most >> 30
             );
             let footprint = Invalid::new(format!("{at}.footprint"), message);
             problems.push(footprint.and(format!("{at}.value_least")).and(format!("{at}.key_bytes")));
