@@ -169,11 +169,16 @@ fn check_stream(request: &ProgramRequest) {
 
 #[test]
 fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
+    on_both_cores(check_stream);
+}
+
+/// Calls `check` with each program, in two threads.
+fn on_both_cores(check: fn(&ProgramRequest)) {
     let all = programs();
     std::thread::scope(|scope| {
         for half in [0, 1] {
             let own = all.iter().skip(half).step_by(2);
-            scope.spawn(move || own.for_each(check_stream));
+            scope.spawn(move || own.for_each(check));
         }
     });
 }
@@ -193,28 +198,30 @@ fn footprints_are_as_requested() {
     }
 }
 
-fn first_batches(request: &ProgramRequest, n: usize) -> Vec<Batch> {
+/// The digest of a program's identity, and its first batches.
+fn beginning(request: &ProgramRequest) -> (u64, Vec<Batch>) {
     let mut source = open(request).unwrap();
     let batches = std::iter::repeat_with(|| {
         let mut batch = Batch::default();
         source.fill(&mut batch).unwrap();
         batch
     });
-    batches.take(n).collect()
+    let batches = batches.take(8).collect();
+    (source.identity().digest, batches)
 }
 
 #[test]
 fn the_same_request_gives_the_same_stream_and_another_seed_another() {
-    for request in programs() {
-        let once = first_batches(&request, 8);
-        assert!(once == first_batches(&request, 8), "{} differs from itself", show(&request));
-        let other = ProgramRequest { seed: 4, ..request.clone() };
-        assert_ne!(open(&request).unwrap().identity().digest, open(&other).unwrap().identity().digest);
+    on_both_cores(|request| {
+        let once = beginning(request);
+        assert!(once == beginning(request), "{} differs from itself", show(request));
+        let other = beginning(&ProgramRequest { seed: 4, ..request.clone() });
+        assert_ne!(once.0, other.0);
         // Their first addresses are the same whatever the data.
         if !["stream", "stencil", "streamcluster"].contains(&request.name.as_str()) {
-            assert!(once != first_batches(&other, 8), "{} ignores its seed", show(&request));
+            assert!(once.1 != other.1, "{} ignores its seed", show(request));
         }
-    }
+    });
 }
 
 #[test]
