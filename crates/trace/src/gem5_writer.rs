@@ -93,9 +93,17 @@ impl Gem5Writer {
         contents: Contents,
         places: bool,
     ) -> Result<Gem5Writer, SourceError> {
+        let obj_id = if contents == Contents::Elastic && !places { FIRST_TOUCH } else { "ambulator" };
+        let mut header = Header { obj_id: Some(obj_id.to_owned()), tick_freq: Some(TICKS) }.encode_to_vec();
+        if contents == Contents::Elastic {
+            header.extend(InstructionHeader { window_size: Some(LOOK_AHEAD) }.encode_to_vec());
+        }
         let mut out = packing(out, compression).map_err(cannot_write)?;
         out.write_all(MAGIC).map_err(cannot_write)?;
-        let mut writer = Gem5Writer {
+        let mut length = Vec::new();
+        prost::encode_length_delimiter(header.len(), &mut length).map_err(|e| SourceError::new(e.to_string()))?;
+        out.write_all(&[length, header].concat()).map_err(cannot_write)?;
+        Ok(Gem5Writer {
             out,
             contents,
             message: Vec::new(),
@@ -108,33 +116,13 @@ impl Gem5Writer {
             process: 0,
             frames: Frames::default(),
             left_out: 0,
-        };
-        let obj_id = Some(if contents == Contents::Elastic && !places { FIRST_TOUCH } else { "ambulator" }.to_owned());
-        let header = Header { obj_id, tick_freq: Some(TICKS) };
-        let mut bytes = header.encode_to_vec();
-        if contents == Contents::Elastic {
-            bytes.extend(InstructionHeader { window_size: Some(LOOK_AHEAD) }.encode_to_vec());
-        }
-        writer.write(&bytes)?;
-        Ok(writer)
-    }
-
-    fn write(&mut self, message: &[u8]) -> Result<(), SourceError> {
-        let mut length = [0; 10];
-        let mut rest = &mut length[..];
-        prost::encode_length_delimiter(message.len(), &mut rest).map_err(|e| SourceError::new(e.to_string()))?;
-        let used = 10 - rest.len();
-        self.out.write_all(&length[..used]).map_err(cannot_write)?;
-        self.out.write_all(message).map_err(cannot_write)
+        })
     }
 
     fn write_message(&mut self, message: &impl Message) -> Result<(), SourceError> {
-        let mut bytes = std::mem::take(&mut self.message);
-        bytes.clear();
-        message.encode_raw(&mut bytes);
-        let written = self.write(&bytes);
-        self.message = bytes;
-        written
+        self.message.clear();
+        message.encode_length_delimited(&mut self.message).map_err(|e| SourceError::new(e.to_string()))?;
+        self.out.write_all(&self.message).map_err(cannot_write)
     }
 
     fn packet(&mut self, record: &Record) -> Result<(), SourceError> {

@@ -51,8 +51,6 @@ pub(crate) struct HeldRecords {
     /// Number (from 1) of the first held record.
     first: u64,
     registers: Vec<Register>,
-    /// Dependences that were omitted because too many values were live.
-    pub lost_dependences: u64,
 }
 
 impl HeldRecords {
@@ -63,7 +61,6 @@ impl HeldRecords {
             events: VecDeque::new(),
             first: 1,
             registers: names.map(|name| Register { name, ..Register::default() }).collect(),
-            lost_dependences: 0,
         }
     }
 
@@ -140,9 +137,7 @@ impl HeldRecords {
             }
         }
         let register = &mut self.registers[place];
-        let evicted = register.last_use;
-        self.lost_dependences += u64::from(evicted > number);
-        if evicted > number && evicted <= last_use {
+        if register.last_use > number && register.last_use <= last_use {
             return 0;
         }
         (register.owner, register.last_use) = (number, last_use);
