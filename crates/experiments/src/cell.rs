@@ -141,7 +141,7 @@ impl Programs {
                 instructions.push(None);
                 let own = settings.get("footprint").and_then(Value::as_u64).unwrap_or(0);
                 footprint += own;
-                sim_host_bytes += program_bytes(&request.name, own);
+                sim_host_bytes += program_bytes(&program, own);
                 digests.push(None);
                 (request.label.clone().unwrap_or_else(|| request.name.clone()), format!("{} {settings}", request.name))
             } else {

@@ -13,6 +13,7 @@ use ambulator_simulator::{
     compare_planned, join_schemas, open_mix,
 };
 use ambulator_workloads::ProgramRequest;
+use ambulator_workloads::graph::GraphKeeper;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -287,6 +288,7 @@ impl Runner {
         }
         let all =
             if self.threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { self.threads };
+        let keeper = GraphKeeper::new();
         let state = Mutex::new(Free { batches, threads: all, memory: self.memory, running: 0 });
         let changed = Condvar::new();
         std::thread::scope(|scope| {
@@ -305,6 +307,9 @@ impl Runner {
                     free = changed.wait(free).unwrap_or_else(PoisonError::into_inner);
                 };
                 let Some(batch) = batch else { continue };
+                if batch.memory.saturating_add(keeper.sim_host_bytes()) > free.memory {
+                    keeper.forget();
+                }
                 let (threads, memory) = (batch.cells.len().min(free.threads), batch.memory.min(free.memory));
                 free.threads -= threads;
                 free.memory -= memory;

@@ -47,6 +47,12 @@ pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + '
         if wrong.is_empty() { self.validate(at) } else { wrong }
     }
 
+    /// Bytes of the sim host's memory that the program's data take while it runs, if they depend on more than the
+    /// footprint. The settings must be valid.
+    fn sim_host_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The program as a stream. The settings must be valid.
     fn source(&self) -> Box<dyn RecordSource>;
 }
@@ -147,6 +153,11 @@ impl Program {
         self.spec.validate(at)
     }
 
+    /// Bytes of the sim host's memory that its data take while it runs, if it knows. The settings must be valid.
+    pub fn sim_host_bytes(&self) -> Option<u64> {
+        self.spec.sim_host_bytes()
+    }
+
     /// The program as a stream.
     ///
     /// # Errors
@@ -170,6 +181,7 @@ impl std::fmt::Debug for Program {
 trait Erased {
     fn settings(&self) -> Value;
     fn validate(&self, at: &str) -> Vec<Invalid>;
+    fn sim_host_bytes(&self) -> Option<u64>;
     fn source(&self) -> Box<dyn RecordSource>;
 }
 
@@ -180,6 +192,10 @@ impl<T: BenchmarkSpec> Erased for T {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         BenchmarkSpec::invalid(self, at)
+    }
+
+    fn sim_host_bytes(&self) -> Option<u64> {
+        BenchmarkSpec::sim_host_bytes(self)
     }
 
     fn source(&self) -> Box<dyn RecordSource> {

@@ -30,8 +30,8 @@ use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
-use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
-use crate::layout::{AddressSpace, Array};
+use crate::graph::{Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
+use crate::layout::Array;
 use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -86,9 +86,12 @@ impl BenchmarkSpec for BfsSpec {
         self.choice().validate(at)
     }
 
+    fn sim_host_bytes(&self) -> Option<u64> {
+        Some(self.choice().sim_host_bytes())
+    }
+
     fn source(&self) -> Box<dyn RecordSource> {
-        let mut space = AddressSpace::new();
-        let (graph, placed) = self.choice().build(&mut space);
+        let Built { graph, placed, mut space } = self.choice().build();
         let facts = graph.facts();
         let footprint = placed.footprint();
         let vertices = graph.vertices();

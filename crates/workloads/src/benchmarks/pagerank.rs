@@ -23,8 +23,8 @@ use super::scratch::Scratch;
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
-use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
-use crate::layout::{AddressSpace, Array};
+use crate::graph::{Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
+use crate::layout::Array;
 use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
@@ -95,9 +95,12 @@ impl BenchmarkSpec for PageRankSpec {
         problems
     }
 
+    fn sim_host_bytes(&self) -> Option<u64> {
+        Some(self.choice().sim_host_bytes())
+    }
+
     fn source(&self) -> Box<dyn RecordSource> {
-        let mut space = AddressSpace::new();
-        let (graph, placed) = self.choice().build(&mut space);
+        let Built { graph, placed, mut space } = self.choice().build();
         let facts = graph.facts();
         let (footprint, vertices) = (placed.footprint(), graph.vertices());
         let (benchmark, footprint): (Box<dyn Benchmark>, u64) = match placed {

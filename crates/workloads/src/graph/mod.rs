@@ -1,5 +1,6 @@
 //! Graphs: generated or read from files, as compressed sparse rows and in the property-graph layout.
 
+mod built;
 mod configuration;
 mod csr;
 pub mod input;
@@ -11,6 +12,8 @@ mod settings;
 mod social;
 mod view;
 
+pub(crate) use built::Built;
+pub use built::GraphKeeper;
 pub use configuration::ConfigurationGraph;
 pub use csr::{Edge, EdgesOf, Graph, sim_host_bytes};
 pub use kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES, for_each_edge};

@@ -1,6 +1,7 @@
 //! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds
 //! it.
 
+use super::built::{Built, Plan, kept_or_new};
 use super::configuration::ConfigurationGraph;
 use super::csr::{Graph, sim_host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES};
@@ -11,7 +12,6 @@ use crate::layout::{AddressSpace, Array};
 use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// How a graph lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +55,7 @@ pub(crate) struct GraphChoice<'a> {
 }
 
 /// The graph's place in the address space.
+#[derive(Clone)]
 pub(crate) enum Placed {
     Csr { offsets: Array, neighbours: Array },
     Property(PropertyGraph),
@@ -82,7 +83,7 @@ impl GraphChoice<'_> {
         let vertices = self.vertices();
         let edge_factor = self.edge_factor();
         let most = if streams { MAX_VERTICES } else { self.most_stored() };
-        let per_vertex = if streams { self.streaming_host_bytes(1 << 20) >> 20 } else { self.sim_host_bytes(1) };
+        let per_vertex = if streams { self.streaming_host_bytes(1 << 20) >> 20 } else { self.stored_host_bytes(1) };
         let fits = most.min(self.host_memory / per_vertex.max(1));
         if vertices < 16 {
             problems.push(
@@ -117,7 +118,7 @@ impl GraphChoice<'_> {
                 "is {}, and a graph of {vertices} vertices takes {} of the simulator's memory: raise it, or set \
                  at most {fits} vertices, a footprint of {}{}",
                 size(self.host_memory),
-                size(if streams { self.streaming_host_bytes(vertices) } else { self.sim_host_bytes(vertices) }),
+                size(self.sim_host_bytes()),
                 size(self.footprint_of(fits)),
                 self.alternative(at)
             );
@@ -198,7 +199,7 @@ impl GraphChoice<'_> {
             GraphStorage::Auto => {
                 let vertices = self.wanted_vertices();
                 possible
-                    && (vertices > self.most_stored() || vertices > self.host_memory / self.sim_host_bytes(1).max(1))
+                    && (vertices > self.most_stored() || vertices > self.host_memory / self.stored_host_bytes(1).max(1))
             }
         }
     }
@@ -238,7 +239,13 @@ impl GraphChoice<'_> {
         }
     }
 
-    fn sim_host_bytes(&self, vertices: u64) -> u64 {
+    /// Bytes of the simulator's memory that graph and program take.
+    pub fn sim_host_bytes(&self) -> u64 {
+        let vertices = self.vertices();
+        if self.streams() { self.streaming_host_bytes(vertices) } else { self.stored_host_bytes(vertices) }
+    }
+
+    fn stored_host_bytes(&self, vertices: u64) -> u64 {
         let places = match self.layout {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
@@ -295,14 +302,27 @@ impl GraphChoice<'_> {
         }
     }
 
-    /// Generates the graph and builds it in `space`, in the program's order.
-    pub fn build(&self, space: &mut AddressSpace) -> (Arc<Graph>, Placed) {
-        let graph = Graph::shared(self.graph, self.vertices(), self.seed, self.streams());
-        let placed = match self.layout {
-            GraphLayout::Csr => self.build_csr(&graph, space),
-            GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, space)),
+    /// Generates the graph and builds it in a new address space, in the program's order.
+    pub fn build(&self) -> Built {
+        let (vertices, computed) = (self.vertices(), self.streams());
+        let plan = Plan {
+            layout: self.layout,
+            graph: self.graph.clone(),
+            property: self.property.clone(),
+            edge_list: self.edge_list,
+            vertices,
+            seed: self.seed,
+            computed,
         };
-        (graph, placed)
+        kept_or_new(plan, self.sim_host_bytes(), || {
+            let mut space = AddressSpace::new();
+            let graph = Graph::shared(self.graph, vertices, self.seed, computed);
+            let placed = match self.layout {
+                GraphLayout::Csr => self.build_csr(&graph, &mut space),
+                GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, &mut space)),
+            };
+            Built { graph, placed, space }
+        })
     }
 
     fn build_objects(&self, graph: &Graph, space: &mut AddressSpace) -> PropertyGraph {

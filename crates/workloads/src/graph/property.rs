@@ -14,6 +14,7 @@ use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Byte offsets within a vertex object (its number at 0).
 pub mod vertex_field {
@@ -86,18 +87,18 @@ pub struct Place {
 }
 
 /// The property graph's layout in the address space. Edge `k` of vertex `u` is `graph.neighbours_of(u)[k]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PropertyGraph {
     /// The pointers to the vertex objects.
     pub index: Array,
     /// The addresses of each vertex's parts.
-    pub places: Vec<Place>,
+    pub places: Arc<[Place]>,
     /// Bytes of an edge in its vector.
     pub edge_bytes: u64,
     /// Bytes of index, heap and mapped edge vectors together.
     pub footprint: u64,
     /// The edges' nodes, if they are linked lists instead of vectors.
-    lists: Option<EdgeNodes>,
+    lists: Option<Arc<EdgeNodes>>,
 }
 
 impl PropertyGraph {
@@ -130,7 +131,7 @@ impl PropertyGraph {
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
-        PropertyGraph { index, places, edge_bytes: spec.edge_bytes, footprint, lists: None }
+        PropertyGraph { index, places: places.into(), edge_bytes: spec.edge_bytes, footprint, lists: None }
     }
 
     /// [`PropertyGraph::build`] with a linked list of edges for each vertex, and a hash map of them.
@@ -150,7 +151,7 @@ impl PropertyGraph {
             places[vertex as usize].object = heap.allocate(spec.vertex_bytes + linked::HEADS, space);
         });
         let footprint = index.bytes() + heap.bytes(start);
-        PropertyGraph { index, places, edge_bytes: 0, footprint, lists: Some(lists) }
+        PropertyGraph { index, places: places.into(), edge_bytes: 0, footprint, lists: Some(Arc::new(lists)) }
     }
 
     /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the

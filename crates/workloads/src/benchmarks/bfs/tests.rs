@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
+use crate::layout::AddressSpace;
 use ambulator_base::{Batch, RecordKind};
 use std::collections::VecDeque;
 

@@ -26,7 +26,7 @@ pub use tc::Tc;
 use super::execution::{Execution, Program, ProgramSource};
 use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
 use crate::graph::{
-    Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings,
+    Built, Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, Starts, View, graph_settings,
 };
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
@@ -96,8 +96,8 @@ impl<A: Algorithm> GraphBigSpec<A> {
         })
     }
 
-    fn build(&self, space: &mut AddressSpace) -> GraphProgram<A> {
-        let (graph, placed) = self.choice().build(space);
+    fn build(&self) -> (GraphProgram<A>, AddressSpace) {
+        let Built { graph, placed, mut space } = self.choice().build();
         let graph = if A::SORTED { Arc::new(graph.sorted()) } else { graph };
         let mut bytes = placed.footprint() + A::ARRAYS * graph.vertices();
         let place = match placed {
@@ -114,7 +114,7 @@ impl<A: Algorithm> GraphBigSpec<A> {
             }
         };
         let how = How { seed: self.seed, threads: self.threads };
-        GraphProgram { graph, place, how, bytes, algorithm: PhantomData }
+        (GraphProgram { graph, place, how, bytes, algorithm: PhantomData }, space)
     }
 }
 
@@ -128,9 +128,12 @@ impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
         self.choice().validate(at)
     }
 
+    fn sim_host_bytes(&self) -> Option<u64> {
+        Some(self.choice().sim_host_bytes())
+    }
+
     fn source(&self) -> Box<dyn RecordSource> {
-        let mut space = AddressSpace::new();
-        let program = self.build(&mut space);
+        let (program, space) = self.build();
         let facts = program.graph.facts();
         ProgramSource::boxed(identity(A::INFO.name, self, &facts, program.bytes), space, program)
     }
@@ -237,8 +240,7 @@ mod tests {
                     let graph = GraphSpec { vertices, edge_factor, storage, ..GraphSpec::default() };
                     let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
                     assert_eq!(spec.invalid("program"), vec![]);
-                    let mut space = AddressSpace::new();
-                    let program = spec.build(&mut space);
+                    let (program, space) = spec.build();
                     let graph = Arc::clone(&program.graph);
                     assert_eq!(graph.is_computed(), storage == Streaming);
                     let (output, batches) = trace_of(space, |on| program.compute(on));

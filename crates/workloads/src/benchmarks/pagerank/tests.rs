@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
+use crate::layout::AddressSpace;
 
 fn graph() -> Arc<Graph> {
     Graph::shared(&GraphSpec::default(), 600, 21, false)
