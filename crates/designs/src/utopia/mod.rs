@@ -152,6 +152,13 @@ pub struct UtopiaSpec {
     /// Whether pages with frequent and costly walks migrate into RestSegs.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
+    /// The largest pages that migrate. Accesses to a page wait while it is copied, 512 times as long for 2 MiB as
+    /// for 4 KiB.
+    #[schemars(range(min = 4096, max = 1u64 << 30), extend(
+        "x-unit" = "bytes",
+        "x-source" = "Utopia Sec. 5.5 (no limit)"
+    ))]
+    pub largest_migration: u64,
     /// Walks after which a page migrates, if they were costly enough; 1 to 7.
     #[schemars(range(min = 1, max = 7), extend(
         "x-unit" = "count",
@@ -195,6 +202,7 @@ impl Default for UtopiaSpec {
             fault_allocation: true,
             fault_eviction: true,
             migration: true,
+            largest_migration: 1 << 30,
             frequency_threshold: 7,
             cost_threshold: 15,
             restrictive_only: false,

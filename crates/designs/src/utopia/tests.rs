@@ -487,6 +487,27 @@ fn frequent_and_costly_walks_hint_their_page_for_migration() {
     assert_eq!(bed.memory.read(at) & !(0x7f << 52), pte.0, "only counters have changed");
 }
 
+#[test]
+fn pages_above_the_largest_that_migrate_are_not_counted() {
+    let segment = |page_bytes| RestSegSpec { bytes: 64 << 20, page_bytes, ways: 8 };
+    let hints = |largest_migration| {
+        let segments = vec![segment(4096), segment(2 << 20)];
+        let spec = UtopiaSpec { segments, largest_migration, ..UtopiaSpec::default() };
+        let mut bed = TestBed::new(MEMORY).unwrap();
+        let mut walker = RestSegWalker::new(&spec, 48, Vec::new());
+        [PageSize::SIZE_4K, PageSize::SIZE_2M].map(|size| {
+            let at = PhysAddr(0x3000 + size.bytes() / 512);
+            let pte = ambulator_structures::pte::Pte::leaf(Pfn(512), PteFlags::default(), false);
+            bed.memory.write(at, pte.0);
+            let walk = FinishedWalk { found: pte.translation(size), entry: Some(at), dram_loads: 4, ready: Cycle(0) };
+            (0..7).for_each(|_| walker.refill(VirtAddr(0), &walk, &mut TestPort::new(&mut bed.memory, 100)));
+            (walker.take_migration_hint().is_some(), bed.memory.read(at) != pte.0)
+        })
+    };
+    assert_eq!(hints(1 << 30), [(true, true); 2]);
+    assert_eq!(hints((2 << 20) - 1), [(true, true), (false, false)]);
+}
+
 /// A machine with that address width.
 fn site(va_bits: u32) -> Site {
     Site {

@@ -363,7 +363,9 @@ impl Lookaside for RestSegWalker {
 
     /// The page is in the FlexSeg: its entry counts the walk and its loads from DRAM (Sec. 5.5).
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
-        if !self.spec.migration || !self.shapes.iter().any(|shape| shape.page == walk.found.size) {
+        let size = walk.found.size;
+        let migrates = self.spec.migration && size.bytes() <= self.spec.largest_migration;
+        if !migrates || !self.shapes.iter().any(|shape| shape.page == size) {
             return;
         }
         let Some(at) = walk.entry else { return };
