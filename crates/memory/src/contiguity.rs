@@ -31,20 +31,24 @@ impl Contiguity {
 
 impl BuddyAllocator {
     /// The first run of free frames that ends above `from`, without its part below `from`, as a half-open
-    /// range.
-    fn run_from(&self, from: u64) -> Option<(u64, u64)> {
+    /// range. Of a run of more than `enough` frames, at least as many.
+    fn run_from(&self, from: u64, enough: u64) -> Option<(u64, u64)> {
         let words = self.words();
-        let next = |from: u64, flip: u64| {
+        let next = |from: u64, flip: u64, last: u64| {
             let mut at = (from / 64) as usize;
             let mut word = (words.get(at)? ^ flip) & (!0 << (from % 64));
             while word == 0 {
                 at += 1;
+                if at as u64 * 64 >= last {
+                    return Some(at as u64 * 64);
+                }
                 word = words.get(at)? ^ flip;
             }
             Some(at as u64 * 64 + u64::from(word.trailing_zeros()))
         };
-        let start = next(from, 0)?;
-        Some((start, next(start, !0).unwrap_or(words.len() as u64 * 64)))
+        let all = words.len() as u64 * 64;
+        let start = next(from, 0, u64::MAX)?;
+        Some((start, next(start, !0, start.saturating_add(enough)).unwrap_or(all)))
     }
 
     /// The runs of adjacent free frames. Scans all frames (about 25 ms for 128 GiB of fragmented memory).
@@ -60,7 +64,7 @@ impl BuddyAllocator {
             nodes.zones.iter().for_each(|zone| zone.add_runs(runs));
         }
         let mut from = 0;
-        while let Some((start, end)) = self.run_from(from) {
+        while let Some((start, end)) = self.run_from(from, u64::MAX) {
             runs.add(end - start);
             from = end;
         }
@@ -71,7 +75,7 @@ impl BuddyAllocator {
         if let Some(nodes) = self.nodes() {
             return nodes.zone_of(at).is_range_free(at, frames);
         }
-        frames == 0 || self.run_from(at.0).is_some_and(|(start, end)| start == at.0 && end - start >= frames)
+        frames == 0 || self.run_from(at.0, frames).is_some_and(|(start, end)| start == at.0 && end - start >= frames)
     }
 
     /// Allocates exactly the `frames` frames from `at` on, across blocks. False if some of them are not free.
@@ -109,8 +113,9 @@ impl BuddyAllocator {
             return nodes.allocate_run(frames, align_order);
         }
         let align = 1u64.checked_shl(align_order)?;
+        let enough = frames.saturating_add(align);
         let mut from = 0;
-        while let Some((start, end)) = self.run_from(from) {
+        while let Some((start, end)) = self.run_from(from, enough) {
             let at = start.next_multiple_of(align);
             if end.checked_sub(at).is_some_and(|room| room >= frames) {
                 let taken = self.take_range(Pfn(at), frames);

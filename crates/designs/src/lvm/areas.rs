@@ -73,12 +73,17 @@ impl Areas {
     /// its mapped pages, if those are close together; otherwise nothing.
     pub(crate) fn plan(&mut self, pages: &[PageEntry], ahead: u64, least: u64) {
         let mut rest = pages;
+        let most_of = |frames: u64| if ahead == 0 { 0 } else { ahead * frames + least };
         for (&start, area) in &mut self.areas {
-            rest = &rest[rest.partition_point(|(page, ..)| *page < start)..];
-            let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < area.end));
+            rest = &rest[pages_below(rest, start)..];
+            let (own, others) = rest.split_at(pages_below(rest, area.end));
             rest = others;
-            let frames: u64 = own.iter().map(|(_, order, _)| 1u64 << order).sum();
-            let most = if ahead == 0 { 0 } else { ahead * frames + least };
+            // Its pages have a frame each at least.
+            if area.end - start <= most_of(own.len() as u64) {
+                area.planned = (start, area.end);
+                continue;
+            }
+            let most = most_of(own.iter().map(|(_, order, _)| 1u64 << order).sum());
             let extent = match (own.first(), own.last()) {
                 (Some((first, ..)), Some((last, order, _))) => (*first, last + (1 << order)),
                 _ => (start, start),
@@ -141,6 +146,17 @@ impl Areas {
         let last = self.areas.range(..end).next_back().map(|(_, area)| area);
         (low, last.is_none_or(|area| area.end != end || area.grown.1))
     }
+}
+
+/// How many of these pages, which ascend, begin before page `end`: mostly few.
+fn pages_below(pages: &[PageEntry], end: u64) -> usize {
+    let is_below = |at: usize| pages.get(at).is_some_and(|(page, ..)| *page < end);
+    let mut most = 1;
+    while is_below(most - 1) {
+        most *= 2;
+    }
+    let least = most / 2;
+    least + pages[least..pages.len().min(most - 1)].partition_point(|(page, ..)| *page < end)
 }
 
 /// Appends consecutive pages of `order`.
