@@ -87,6 +87,28 @@ impl Bitmap {
         }
     }
 
+    /// The smallest member from `bit` on.
+    pub(crate) fn next(&mut self, bit: usize) -> Option<usize> {
+        self.next_in(0, bit)
+    }
+
+    fn next_in(&mut self, level: usize, bit: usize) -> Option<usize> {
+        let mut at = bit / 64;
+        let mut word = self.levels[level].get(at)? & !0 << (bit % 64);
+        while word == 0 {
+            if level + 1 == self.levels.len() {
+                return None;
+            }
+            at = self.next_in(level + 1, at + 1)?;
+            word = self.levels[level][at];
+            if word == 0 {
+                // The summary was late.
+                self.levels[level + 1][at / 64] &= !(1 << (at % 64));
+            }
+        }
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+
     /// Removes all members.
     pub(crate) fn clear(&mut self) {
         for level in &mut self.levels {
@@ -126,6 +148,7 @@ mod tests {
                 }
                 let probe = random.below(bits as u64) as usize;
                 assert_eq!(map.contains(probe), set.contains(&probe));
+                assert_eq!(map.next(probe), set.range(probe..).next().copied(), "from {probe}, step {step}");
                 assert_eq!(map.first(), set.first().copied(), "{bits} bits, step {step}");
             }
             map.clear();

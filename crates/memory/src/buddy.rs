@@ -55,7 +55,7 @@ impl BuddySpec {
 /// log2 of the frames in one word of the free bitmap.
 const GROUP_SHIFT: u32 = 6;
 /// Blocks of orders below this lie within one word.
-const IN_WORD: u32 = GROUP_SHIFT;
+pub(crate) const IN_WORD: u32 = GROUP_SHIFT;
 
 /// A buddy allocator over the frames `[0, total)`.
 ///
@@ -466,6 +466,15 @@ impl BuddyAllocator {
             }
             self.recent = Some(recent);
         }
+    }
+
+    /// The lowest frame from `from` on at which a free block of `least` or a larger order begins; `least` is
+    /// [`IN_WORD`] or more.
+    pub(crate) fn next_block(&mut self, least: u32, from: u64) -> Option<u64> {
+        let next = |(order, list): (usize, &mut Bitmap)| {
+            Some((list.next((from.div_ceil(1 << order)) as usize)? as u64) << order)
+        };
+        self.lists.iter_mut().enumerate().skip(least as usize).filter_map(next).min()
     }
 
     /// The first frames of the free blocks of exactly `order`, in ascending order.

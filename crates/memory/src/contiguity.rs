@@ -1,6 +1,7 @@
 //! Contiguity of free memory, and allocations larger than the largest block.
 
 use crate::BuddyAllocator;
+use crate::buddy::IN_WORD;
 use ambulator_base::Pfn;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,20 @@ impl BuddyAllocator {
         let all = words.len() as u64 * 64;
         let start = next(from, 0, u64::MAX)?;
         Some((start, next(start, !0, start.saturating_add(enough)).unwrap_or(all)))
+    }
+
+    /// A frame from `from` on, where no run of free frames goes on, so that all runs which end below it are
+    /// shorter than `frames`.
+    fn next_with_room(&mut self, from: u64, frames: u64) -> Option<u64> {
+        // A run of so many frames has a free block of this order, or a larger one.
+        let order = frames.max(1).ilog2().saturating_sub(1).min(self.max_block_order());
+        if order < IN_WORD {
+            return Some(from);
+        }
+        let block = self.next_block(order, from)?;
+        let used = self.words()[..(block / 64) as usize].iter().rposition(|word| *word != !0);
+        let before = used.map_or(0, |at| at as u64 * 64 + 64 - u64::from((!self.words()[at]).leading_zeros()));
+        Some(before.max(from))
     }
 
     /// The runs of adjacent free frames. Scans all frames (about 25 ms for 128 GiB of fragmented memory).
@@ -104,7 +119,7 @@ impl BuddyAllocator {
 
     /// Allocates the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames.
     /// They may exceed the largest block: a segment reserved at boot, or what Linux's `alloc_contig_range`
-    /// finds without migration. Scans all frames in the worst case.
+    /// finds without migration.
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
         if self.refuses() {
             return None;
@@ -115,7 +130,9 @@ impl BuddyAllocator {
         let align = 1u64.checked_shl(align_order)?;
         let enough = frames.saturating_add(align);
         let mut from = 0;
-        while let Some((start, end)) = self.run_from(from, enough) {
+        while let Some(near) = self.next_with_room(from, frames)
+            && let Some((start, end)) = self.run_from(near, enough)
+        {
             let at = start.next_multiple_of(align);
             if end.checked_sub(at).is_some_and(|room| room >= frames) {
                 let taken = self.take_range(Pfn(at), frames);
