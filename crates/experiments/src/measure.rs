@@ -6,7 +6,8 @@ use crate::interval::SpeedUp;
 use crate::reproduce::MetricResult;
 use ambulator_simulator::RunResult;
 
-fn value_of(metric: &Metric, run: &RunResult) -> f64 {
+/// `None` for a share of nothing.
+fn value_of(metric: &Metric, run: &RunResult) -> Option<f64> {
     let sum =
         |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
     let raw = match metric.measure.as_deref() {
@@ -14,11 +15,11 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
         Some(name) => run.measure(name),
         None if metric.under.is_empty() => sum(&metric.over),
         None => {
-            let under = sum(&metric.under);
-            if under == 0.0 { 0.0 } else { sum(&metric.over) / under }
+            let under = Some(sum(&metric.under)).filter(|under| *under != 0.0)?;
+            sum(&metric.over) / under
         }
     };
-    raw * metric.scale
+    Some(raw * metric.scale)
 }
 
 /// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K
@@ -51,7 +52,7 @@ fn half_of(metric: &Metric, run: &RunResult) -> Option<f64> {
     Some(match metric.measure.as_deref() {
         Some("ipc") => of("ipc"),
         Some(name) => of(&format!("measures.{name}")),
-        None => value_of(metric, run) / metric.scale * relative(&metric.over).hypot(relative(&metric.under)),
+        None => value_of(metric, run)? / metric.scale * relative(&metric.over).hypot(relative(&metric.under)),
     })
 }
 
@@ -64,7 +65,7 @@ fn half_of_ratio(metric: &Metric, run: &RunResult, base: &RunResult) -> Option<f
         return Some(speed_up.half? / speed_up.ratio);
     }
     let share = |of: &RunResult| {
-        let value = value_of(metric, of) / metric.scale;
+        let value = value_of(metric, of)? / metric.scale;
         Some(if value == 0.0 { 0.0 } else { half_of(metric, of)? / value })
     };
     Some(share(run)?.hypot(share(base)?))
@@ -112,14 +113,17 @@ pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricRe
             }
             Some(base) => {
                 let Some(base) = of(base, label) else { continue };
-                let below = value_of(metric, base) / metric.scale;
+                let (Some(above), Some(below)) = (value_of(metric, run), value_of(metric, base)) else { continue };
                 if below == 0.0 {
                     continue;
                 }
-                let ratio = value_of(metric, run) / below;
+                let ratio = above * metric.scale / below;
                 (ratio, half_of_ratio(metric, run, base).map(|half| half * ratio.abs()))
             }
-            None => (value_of(metric, run), half_of(metric, run).map(|half| half * metric.scale.abs())),
+            None => {
+                let Some(value) = value_of(metric, run) else { continue };
+                (value, half_of(metric, run).map(|half| half * metric.scale.abs()))
+            }
         };
         by_program.push((label.clone(), value));
         halves.push(half);
@@ -216,6 +220,8 @@ mod tests {
         // 70 cycles for each walk, which is wrong by a tenth for a, and by a fifth for b.
         let mean = measure(&metric("kind = 'mean'\nover = ['mmu.walk_cycles']\nunder = ['mmu.walks']"), &runs);
         assert!(near(&mean.program_half, &[7.0, 14.0]) && near(&mean.half, &[7.0f64.hypot(14.0) / 2.0]), "{mean:?}");
+        let none = |over: &str| format!("kind = 'mean'\nover = ['{over}']\nunder = ['mmu.speculation.data_fetches']");
+        assert!(measure(&metric(&none("mmu.walks")), &runs).by_program.is_empty(), "a share of nothing");
         let ratio = "kind = 'geomean-ratio'\nbase = 'thp'\nover = ['mmu.walk_cycles']\nscale = 100";
         let ratio = measure(&metric(ratio), &runs);
         assert!(near(&ratio.ours, &[200.0]) && near(&ratio.half, &[10.0]), "{ratio:?}");
