@@ -3614,6 +3614,17 @@ class Utopia(Group):
     @migration.setter
     def migration(self, value: bool) -> None: ...
     @property
+    def largest_migration(self) -> int:
+        """The largest pages that migrate. Accesses to a page wait while it is copied, 512 times as long for 2
+        MiB as for 4 KiB.
+
+        Unit: bytes. From 4096 to 1073741824. Default: 1073741824.
+
+        Source: Utopia Sec. 5.5 (no limit).
+        """
+    @largest_migration.setter
+    def largest_migration(self, value: int | str) -> None: ...
+    @property
     def frequency_threshold(self) -> int:
         """Walks after which a page migrates, if they were costly enough; 1 to 7.
 
