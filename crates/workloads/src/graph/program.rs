@@ -118,7 +118,7 @@ impl GraphChoice<'_> {
                 "is {}, and a graph of {vertices} vertices takes {} of the simulator's memory: raise it, or set \
                  at most {fits} vertices, a footprint of {}{}",
                 size(self.host_memory),
-                size(self.sim_host_bytes()),
+                size(self.host_bytes_of(vertices)),
                 size(self.footprint_of(fits)),
                 self.alternative(at)
             );
@@ -241,7 +241,11 @@ impl GraphChoice<'_> {
 
     /// Bytes of the simulator's memory that graph and program take.
     pub fn sim_host_bytes(&self) -> u64 {
-        let vertices = self.vertices();
+        self.host_bytes_of(self.vertices())
+    }
+
+    /// The same for a number of vertices that is known: to find it, small graphs are made.
+    fn host_bytes_of(&self, vertices: u64) -> u64 {
         if self.streams() { self.streaming_host_bytes(vertices) } else { self.stored_host_bytes(vertices) }
     }
 
@@ -314,7 +318,7 @@ impl GraphChoice<'_> {
             seed: self.seed,
             computed,
         };
-        kept_or_new(plan, self.sim_host_bytes(), || {
+        kept_or_new(plan, self.host_bytes_of(vertices), || {
             let mut space = AddressSpace::new();
             let graph = Graph::shared(self.graph, vertices, self.seed, computed);
             let placed = match self.layout {
