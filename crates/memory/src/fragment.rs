@@ -36,6 +36,11 @@ impl Default for FragmentSpec {
 }
 
 impl FragmentSpec {
+    /// Whether it leaves memory as it is.
+    pub fn is_whole(&self) -> bool {
+        self.fmfi == 0.0 && self.free_share == 1.0
+    }
+
     /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = out_of_range(self, at);

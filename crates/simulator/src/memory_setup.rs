@@ -42,7 +42,7 @@ impl MemorySetUp {
             )]));
         }
         let target = &spec.memory.fragmentation;
-        let fragmentation = (target.fmfi > 0.0 || target.free_share < 1.0).then(|| {
+        let fragmentation = (!target.is_whole()).then(|| {
             ambulator_memory::fragment(
                 &mut frames,
                 &spec.memory.fragmentation,

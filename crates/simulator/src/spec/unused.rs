@@ -114,11 +114,11 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
             }
             _ => None,
         },
-        "memory" if matches!(rest, "fragmentation.order" | "fragmentation.grain") => {
-            let fragmentation = &spec.memory.fragmentation;
-            let whole = fragmentation.fmfi == 0.0 && fragmentation.free_share == 1.0;
-            whole.then_some("`memory.fragmentation.fmfi` is 0 and `memory.fragmentation.free_share` 1: memory is whole")
-        }
+        "memory" if matches!(rest, "fragmentation.order" | "fragmentation.grain") => spec
+            .memory
+            .fragmentation
+            .is_whole()
+            .then_some("`memory.fragmentation.fmfi` is 0 and `memory.fragmentation.free_share` 1: memory is whole"),
         "run" if rest == "advise_huge" && kernel.page_size_policy != PageSizePolicy::Madvise => {
             Some("`kernel.page_size_policy` is not \"madvise\"")
         }
