@@ -1,11 +1,6 @@
 #!/usr/bin/env python3
 """Runs the commands of the documents again, and fills in their outputs and the numbers that prose quotes from them.
 
-usage: scripts/refresh-outputs.py [--check | --numbers] [FILE...]
-
-`--check` changes nothing, and says which numbers in prose are not those of their tables. `--numbers` fills those in, and
-runs no command.
-
 Outputs. A `console` block right after `<!-- run -->` is run. Each line that begins with `$ ` is a command; its output
 follows. Commands run at the root of the repository, with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path, and
 the folder `out` exists. An output line of `...` stands for lines that are left out; the number of lines before it stays.
@@ -34,6 +29,7 @@ go on, in this order, with
 `--check` runs no command. It fails if prose and table differ, or if a comment names no cell. `.ci/run` calls it.
 """
 
+import argparse
 import math
 import os
 import pathlib
@@ -208,17 +204,22 @@ def check(names):
 
 
 def main():
-    names = [name for name in sys.argv[1:] if not name.startswith("--")] or pages()
-    if "--check" in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--check", action="store_true", help="change nothing; say which numbers are not those of their tables")
+    only.add_argument("--numbers", action="store_true", help="fill in numbers, and run no command")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="by default README.md, CONTRIBUTING.md and the book")
+    options = parser.parse_args()
+    names = options.files or pages()
+    if options.check:
         check(names)
-    run_commands = "--numbers" not in sys.argv[1:]
     (ROOT / "out").mkdir(exist_ok=True)
     # Finished runs of an older build must not stand for this one's.
     shutil.rmtree(ROOT / "out/quick", ignore_errors=True)
     for name in names:
         path = ROOT / name
         text = path.read_text(encoding="utf-8")
-        fresh = fill(BLOCK.sub(refresh, text) if run_commands else text)[0]
+        fresh = fill(text if options.numbers else BLOCK.sub(refresh, text))[0]
         if fresh != text:
             path.write_text(fresh, encoding="utf-8")
             print(f"{name}: updated")
