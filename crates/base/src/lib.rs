@@ -45,6 +45,6 @@ pub use same_file::InputFiles;
 pub use sim_host::prefetch_sim_host;
 pub use sim_host_limits::{SimHostRefusal, address_space_left, sim_host_limits};
 pub use source::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, distinct_notes};
-pub use state::{Archive, Each, State};
+pub use state::{Archive, Each, State, sparse, sparse_by};
 pub use student_t::student_t;
 pub use text_file::{excerpt, read_text};

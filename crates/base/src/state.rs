@@ -30,6 +30,8 @@ pub trait Each {
 const BUFFER: usize = 1 << 16;
 /// Elements for which room is made before any of them has been read.
 const TRUSTED: usize = 1 << 16;
+/// Bytes of a part of a list that is mostly as new: a page of the sim host.
+const PART: usize = 4096;
 
 enum Mode<'a> {
     Save(&'a mut dyn Write),
@@ -217,7 +219,10 @@ macro_rules! numbers {
             fn state(&mut self, archive: &mut Archive<'_>) {
                 let mut bytes = self.to_le_bytes();
                 archive.raw(&mut bytes);
-                *self = Self::from_le_bytes(bytes);
+                // Pages of the sim host that were never written stay so when they are saved.
+                if archive.loads() {
+                    *self = Self::from_le_bytes(bytes);
+                }
             }
         }
     )* };
@@ -291,6 +296,41 @@ impl<T: State + Default> State for Vec<T> {
             let mut one = T::default();
             one.state(archive);
             self.push(one);
+        }
+    }
+}
+
+/// The state of a long list that is mostly as new (`#[state(sparse)]`). The sim host has no memory for pages of
+/// zeros that were never written: saving does not write them, and loading into a new list neither.
+pub fn sparse<T: State + Default + Clone + PartialEq>(list: &mut Vec<T>, archive: &mut Archive<'_>) {
+    let count = archive.count(list.len());
+    if list.len() != count {
+        if Vec::<T>::new().try_reserve_exact(count).is_err() {
+            return archive.fail(format!("a list of {count} elements is longer than memory"));
+        }
+        *list = vec![T::default(); count];
+    }
+    sparse_by(list, archive, T::state);
+}
+
+/// [`sparse`] for a list that the assembled machine has already, whose elements `state` saves or loads.
+pub fn sparse_by<T: Default + Clone + PartialEq>(
+    list: &mut [T],
+    archive: &mut Archive<'_>,
+    state: impl Fn(&mut T, &mut Archive<'_>),
+) {
+    let new = T::default();
+    for part in list.chunks_mut((PART / size_of::<T>().max(1)).max(1)) {
+        let was_used = part.iter().any(|one| *one != new);
+        let mut used = was_used;
+        used.state(archive);
+        if used {
+            part.iter_mut().for_each(|one| state(one, archive));
+        } else if was_used {
+            part.fill(new.clone());
+        }
+        if archive.failed() {
+            return;
         }
     }
 }
@@ -453,6 +493,8 @@ mod tests {
         parts: Vec<Inner<bool>>,
         shared: [Arc<Mutex<u64>>; 2],
         random: Random,
+        #[state(sparse)]
+        counts: Vec<u16>,
     }
 
     fn whole(parts: usize) -> Whole {
@@ -465,6 +507,7 @@ mod tests {
             parts: (0..parts).map(|_| Inner::default()).collect(),
             shared: [Arc::clone(&shared), shared],
             random: Random::new(1),
+            counts: Vec::new(),
         }
     }
 
@@ -493,6 +536,8 @@ mod tests {
         one.parts[1].list = vec![true, false];
         *crate::lock(&one.shared[0]) = 9;
         one.random.next_u64();
+        one.counts = vec![0; 3 * PART + 5];
+        (one.counts[PART], one.counts[3 * PART + 4]) = (3, 4);
         one
     }
 
@@ -502,13 +547,47 @@ mod tests {
         let bytes = saved(&mut one);
         let mut other = whole(2);
         other.setting = 77;
+        other.counts = vec![0; 3 * PART + 5];
+        other.counts[0] = 9;
         other.inner.map.insert(99, Kind::None);
         assert_eq!(load(&mut other, &bytes), Ok(bytes.len() as u64));
         assert_eq!((other.setting, &other.inner, &other.deque, other.share), (77, &one.inner, &one.deque, 0.1));
-        assert_eq!(other.parts, one.parts);
+        assert_eq!((&other.parts, &other.counts), (&one.parts, &one.counts));
+        let mut new = whole(2);
+        load(&mut new, &bytes).unwrap();
+        assert_eq!(new.counts, one.counts);
         assert_eq!(*crate::lock(&other.shared[1]), 9);
         assert_eq!(other.random.next_u64(), one.random.next_u64());
         assert_eq!(saved(&mut other), saved(&mut one));
+    }
+
+    /// Resident bytes of this process.
+    #[cfg(target_os = "linux")]
+    fn resident() -> u64 {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn parts_of_a_sparse_list_that_are_as_new_take_no_memory() {
+        const BYTES: u64 = 512 << 20;
+        let list = || vec![0u64; BYTES as usize / 8];
+        let before = resident();
+        let (mut one, mut other) = (list(), list());
+        one[1 << 20] = 7;
+        let mut bytes = Vec::new();
+        let mut archive = Archive::save(&mut bytes, true);
+        sparse(&mut one, &mut archive);
+        archive.end().unwrap();
+        for into in [&mut other, &mut Vec::new()] {
+            let mut from = &bytes[..];
+            let mut archive = Archive::load(&mut from, true);
+            sparse(into, &mut archive);
+            archive.end().unwrap();
+            assert!(*into == one);
+        }
+        assert!(resident() < before + BYTES / 8, "{} more", resident() - before);
     }
 
     #[test]

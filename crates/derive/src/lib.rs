@@ -5,6 +5,7 @@
 //! - `#[state(skip)]` on a field: a setting, or something that the machine's assembly or the run makes anew.
 //! - `#[state(each)]` on a field: a list or an option of components, which the assembled machine has already:
 //!   each loads its state in place, and their number must be the same.
+//! - `#[state(sparse)]` on a field: a long `Vec` that is mostly as new. Its untouched pages take no memory.
 //! - `#[state(same)]` on an enum: the assembled machine has the same variant already.
 //! - `#[state(timed)]` on a field or on a struct: a part of the state only if time has been simulated; on a
 //!   field of such a struct, `#[state(always)]` says that it is always.
@@ -21,6 +22,7 @@ use syn::{Attribute, Data, DeriveInput, Field, Fields, Index, Type, parse_macro_
 struct Says {
     skip: bool,
     each: bool,
+    sparse: bool,
     same: bool,
     timed: bool,
     always: bool,
@@ -34,6 +36,8 @@ fn says(attributes: &[Attribute]) -> syn::Result<Says> {
                 found.skip = true;
             } else if meta.path.is_ident("each") {
                 found.each = true;
+            } else if meta.path.is_ident("sparse") {
+                found.sparse = true;
             } else if meta.path.is_ident("same") {
                 found.same = true;
             } else if meta.path.is_ident("timed") {
@@ -41,7 +45,7 @@ fn says(attributes: &[Attribute]) -> syn::Result<Says> {
             } else if meta.path.is_ident("always") {
                 found.always = true;
             } else {
-                return Err(meta.error("`skip`, `each`, `same`, `timed` and `always` are known"));
+                return Err(meta.error("`skip`, `each`, `sparse`, `same`, `timed` and `always` are known"));
             }
             Ok(())
         })?;
@@ -153,7 +157,11 @@ fn fields<'a>(
             all.extend(quote!(let _ = #place;));
             continue;
         }
-        let method = if says.each { quote!(#home::Each::each) } else { quote!(#home::State::state) };
+        let method = match () {
+            () if says.each => quote!(#home::Each::each),
+            () if says.sparse => quote!(#home::sparse),
+            () => quote!(#home::State::state),
+        };
         let statement = quote!(#method(#place, archive););
         all.extend(match (timed || says.timed) && !says.always {
             true => quote!(if archive.timed() { #statement }),

@@ -11,6 +11,7 @@ pub(crate) struct FreeLists {
     /// By order: the first block.
     heads: [Option<u32>; ORDERS],
     /// By frame: the next block and the previous one; the block itself if there is none.
+    #[state(sparse)]
     links: Vec<[u32; 2]>,
 }
 

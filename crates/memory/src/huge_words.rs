@@ -1,6 +1,6 @@
 //! Large arrays of the simulator, on huge pages of the machine that simulates (the sim host).
 
-use ambulator_base::{Archive, SimHostRefusal, State, prefetch_sim_host, sim_host_limits};
+use ambulator_base::{Archive, SimHostRefusal, State, prefetch_sim_host, sim_host_limits, sparse_by};
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page of the sim host.
@@ -89,20 +89,9 @@ impl HugeWords {
     }
 }
 
-/// The sim host has no memory for pages of zeros: none is written when they are loaded into new words.
 impl State for HugeWords {
     fn state(&mut self, archive: &mut Archive<'_>) {
-        const PART: usize = 4096 / WORD;
-        for part in self.words_mut().chunks_mut(PART) {
-            let mut used = part.iter().any(|word| *word != [0; WORD]);
-            let was_used = used;
-            used.state(archive);
-            if used {
-                part.iter_mut().for_each(|word| archive.raw(word));
-            } else if was_used {
-                part.fill([0; WORD]);
-            }
-        }
+        sparse_by(self.words_mut(), archive, |word, archive| archive.raw(word));
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 #[derive(State)]
 pub(crate) struct FrameOwners {
     /// By frame: the number of owners beyond the first.
+    #[state(sparse)]
     beyond_first: Vec<u16>,
 }
 

@@ -129,6 +129,7 @@ pub(crate) struct Space {
     /// By kind: frames allocated by each tier and, last, frames chosen by the allocator.
     pub(crate) given: [[u64; MOST_TIERS + 1]; 4],
     /// Uses of frames; 0 if unknown.
+    #[state(sparse)]
     uses: Vec<u64>,
 }
 
