@@ -51,13 +51,13 @@ impl Occupancy {
         }
     }
 
-    /// Which sim-host cache line holds a grain.
     /// Forgets all reservations: time goes on after the last of them.
     pub(crate) fn clear(&mut self) {
         self.used.fill(Grains::default());
         self.base = 0;
     }
 
+    /// Which sim-host cache line holds a grain.
     #[inline(always)]
     fn at(grain: u64) -> usize {
         (grain % Self::GRAINS / LANES) as usize
@@ -167,6 +167,27 @@ mod tests {
         pool.take(1000, 1400);
         assert_eq!(pool.admit(0), 0);
         assert_eq!(pool.admit(1200), 1400);
+    }
+
+    /// Beside a count for each grain: reservations of all lengths, in an order that is not that of time.
+    #[test]
+    fn as_many_are_in_use_as_reservations_cover() {
+        let mut random = ambulator_base::Random::new(3);
+        for limit in [1, 4, 20] {
+            let mut pool = Occupancy::new(limit);
+            let mut taken = vec![0; 8192];
+            for _ in 0..400 {
+                let from = random.below(20_000);
+                let longest = [8, 300, 6000][random.below(3) as usize];
+                let to = from + random.below(longest);
+                pool.take(from, to);
+                (from / 4..to / 4).for_each(|grain| taken[grain as usize] += 1);
+                let now = random.below(24_000);
+                let free = (now / 4..).find(|grain| taken[*grain as usize] < limit).unwrap();
+                assert_eq!(pool.has_room(now), free == now / 4, "at {now} with {limit}");
+                assert_eq!(pool.admit(now), if free == now / 4 { now } else { 4 * free }, "at {now} with {limit}");
+            }
+        }
     }
 
     #[test]
