@@ -30,16 +30,16 @@ PARTS = [
     ("run loop", ["crates/"]),
 ]
 NAMES = [name for name, _ in PARTS] + ["other"]
-# Programs that take long to set up have less memory, for valgrind's address space.
-SMALL = ["--set", "memory.bytes=16GiB"]
 ROWS = {
-    "GUPS 1 GiB, timing": ["gups", "--footprint", "1GiB", "--design", "radix", *SMALL],
-    "GUPS 8 GiB, timing": ["gups", "--footprint", "8GiB", "--design", "radix", *SMALL],
-    "BFS 256 MiB, CSR, timing": ["bfs", "--footprint", "256MiB", "--design", "radix", "--program-set", "layout=csr", *SMALL],
-    "BFS 256 MiB, property, timing": ["bfs", "--footprint", "256MiB", "--design", "radix", *SMALL],
-    "GUPS 8 GiB, functional": ["gups", "--footprint", "8GiB", "--design", "radix", "--functional", *SMALL],
-    "BFS 256 MiB, functional": ["bfs", "--footprint", "256MiB", "--design", "radix", "--functional", *SMALL],
+    "GUPS 1 GiB, timing": ["gups", "--footprint", "1GiB"],
+    "GUPS 8 GiB, timing": ["gups", "--footprint", "8GiB"],
+    "BFS 256 MiB, CSR, timing": ["bfs", "--footprint", "256MiB", "--program-set", "layout=csr"],
+    "BFS 256 MiB, property, timing": ["bfs", "--footprint", "256MiB"],
+    "GUPS 8 GiB, functional": ["gups", "--footprint", "8GiB", "--functional"],
+    "BFS 256 MiB, functional": ["bfs", "--footprint", "256MiB", "--functional"],
 }
+# The memory is small enough for valgrind's address space.
+EVERY = ["--design", "radix", "--set", "memory.bytes=16GiB", "--warmup", "0", "--seed", "1", "--no-progress"]
 SHORT, LONG = 1_000_000, 3_000_000
 
 
@@ -100,8 +100,8 @@ def measured(ambulator, command, instructions):
     with tempfile.TemporaryDirectory() as folder:
         out, result = os.path.join(folder, "callgrind"), os.path.join(folder, "result.json")
         subprocess.run(
-            ["valgrind", "--tool=callgrind", "--cache-sim=yes", "--LL=2097152,16,64", f"--callgrind-out-file={out}", ambulator, "run", *command]
-            + ["--instructions", str(instructions), "--warmup", "0", "--seed", "1", "--no-progress", "--json", result],
+            ["valgrind", "--tool=callgrind", "--cache-sim=yes", "--LL=2097152,16,64", f"--callgrind-out-file={out}"]
+            + [ambulator, "run", *command, *EVERY, "--instructions", str(instructions), "--json", result],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env={**os.environ, "AMBULATOR_STORE": "none"},
         )
         with open(result) as file:

@@ -57,6 +57,10 @@ def main():
     page = pathlib.Path(__file__).parent.parent / "docs/src/reproduce.md"
     figures = [figure for path in sys.argv[1:] for figure in json.loads(pathlib.Path(path).read_text())]
     names = {figure["figure"] for figure in figures}
+    papers = page.parents[2] / "presets/papers"
+    for name in names:
+        if not (papers / f"{name}.toml").is_file():
+            sys.exit(f"{name}: no figure of {papers}; run it by the name that `ambulator reproduce --list` prints, not from a file")
     lines = page.read_text().splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("| figure | number |")) + 2
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))

@@ -157,10 +157,12 @@ fn fields<'a>(
             all.extend(quote!(let _ = #place;));
             continue;
         }
-        let method = match () {
-            () if says.each => quote!(#home::Each::each),
-            () if says.sparse => quote!(#home::sparse),
-            () => quote!(#home::State::state),
+        let method = if says.each {
+            quote!(#home::Each::each)
+        } else if says.sparse {
+            quote!(#home::sparse)
+        } else {
+            quote!(#home::State::state)
         };
         let statement = quote!(#method(#place, archive););
         all.extend(match (timed || says.timed) && !says.always {

@@ -91,7 +91,7 @@ impl FigureProgram {
 pub enum MetricKind {
     /// Arithmetic mean over programs.
     Mean,
-    /// Geometric mean, over programs, of the ratio to the base design.
+    /// Geometric mean, over programs, of the ratio to the base design. Programs whose ratio is 0 are not in it.
     GeomeanRatio,
     /// Minimum and maximum over programs.
     Range,

@@ -138,10 +138,14 @@ pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricRe
             (vec![values.iter().sum::<f64>() / n], vec![root(program_half.iter().map(|half| half * half).sum())])
         }
         MetricKind::GeomeanRatio => {
-            let logs = values.iter().map(|v| (v / metric.scale).max(f64::MIN_POSITIVE).ln()).sum::<f64>();
-            let mean = (logs / n).exp() * metric.scale;
-            let shares = values.iter().zip(&program_half).map(|(value, half)| (half / value).powi(2));
-            (vec![mean], vec![mean.abs() * root(shares.filter(|share| share.is_finite()).sum())])
+            // One ratio of nothing would make the mean nothing, whatever the others are.
+            let counted = |value: &f64| value / metric.scale > 0.0;
+            let n = values.iter().filter(|value| counted(value)).count() as f64;
+            let logs = values.iter().filter(|value| counted(value)).map(|v| (v / metric.scale).ln()).sum::<f64>();
+            let mean = if n == 0.0 { 0.0 } else { (logs / n).exp() * metric.scale };
+            let shares = values.iter().zip(&program_half).filter(|(value, _)| counted(value));
+            let squares = shares.map(|(value, half)| (half / value).powi(2)).sum::<f64>();
+            (vec![mean], vec![if n == 0.0 { 0.0 } else { mean.abs() * squares.sqrt() / n }])
         }
         MetricKind::Range => {
             let end = |wanted: fn(&f64, &f64) -> bool| {
@@ -225,6 +229,13 @@ mod tests {
         let ratio = "kind = 'geomean-ratio'\nbase = 'thp'\nover = ['mmu.walk_cycles']\nscale = 100";
         let ratio = measure(&metric(ratio), &runs);
         assert!(near(&ratio.ours, &[200.0]) && near(&ratio.half, &[10.0]), "{ratio:?}");
+        let mut walkless = of("c", 0.0, 0.0);
+        walkless[0].1.counters.insert("mmu.walk_cycles".to_owned(), 0);
+        let text = "kind = 'geomean-ratio'\nbase = 'thp'\nover = ['mmu.walk_cycles']";
+        let ratio = measure(&metric(text), &[runs.clone(), walkless.clone()].concat());
+        assert!(near(&ratio.ours, &[2.0]) && ratio.by_program.len() == 3, "a ratio of 0 is not in the mean: {ratio:?}");
+        let ratio = measure(&metric(text), &walkless);
+        assert!(near(&ratio.ours, &[0.0]) && near(&ratio.half, &[0.0]), "nothing but zeros: {ratio:?}");
         let range = measure(&metric("kind = 'range'\nover = ['mmu.walk_cycles']\nscale = 2"), &runs);
         assert!(near(&range.ours, &[1400.0, 1400.0]) && near(&range.half, &[140.0, 140.0]), "{range:?}");
         let known = measure(&metric("kind = 'mean'\nmeasure = 'l2_tlb_mpki'"), &runs);
