@@ -497,3 +497,28 @@ fn a_companion_adds_to_the_context_switches_of_its_table_and_hides_none() {
         assert_eq!(cycles(&choice), cycles(&alone), "{:?}", choice.design);
     }
 }
+
+#[test]
+fn eager_paging_gives_areas_the_huge_pages_that_faults_would_give_them() {
+    const HUGE: u64 = 2 << 20;
+    // Neither end is at a border of huge pages.
+    let (start, end) = (START + 0x3000, START + 8 * HUGE + 0x5000);
+    let huge_pages = |table: &str, policy| {
+        let eager = choice(table).with(Socket::Placement, "rmm").with(Socket::Lookaside, "rmm");
+        let mut machine = Machine::new(&eager, policy, 7);
+        let process = machine.kernel.spawn().unwrap();
+        machine.event(process, &map(start, end - start));
+        let faults = machine.kernel.counters.faults_4k + machine.kernel.counters.faults_2m;
+        let mut sizes = Vec::new();
+        for va in (start..end).step_by(FRAME_BYTES as usize).map(VirtAddr) {
+            sizes.push(machine.kernel.page_state(process, va).size().bytes());
+            machine.access(process, va, AccessKind::Load);
+        }
+        let after = machine.kernel.counters.faults_4k + machine.kernel.counters.faults_2m;
+        (sizes.iter().filter(|size| **size == HUGE).count() as u64 * FRAME_BYTES / HUGE, after - faults)
+    };
+    for table in ["radix", "ecpt", "lvm"] {
+        assert_eq!(huge_pages(table, PageSizePolicy::Always), (7, 0), "{table}");
+        assert_eq!(huge_pages(table, PageSizePolicy::Never), (0, 0), "{table}");
+    }
+}

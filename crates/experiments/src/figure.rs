@@ -1,5 +1,6 @@
 //! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
 
+use crate::deviation::Deviation;
 use crate::reproduce::Size;
 use ambulator_base::nearest;
 use ambulator_simulator::spec::{DEFAULT_MACHINE, parse_count};
@@ -152,7 +153,7 @@ pub struct Metric {
     pub published: Option<Published>,
     /// Its place in the paper.
     pub source: String,
-    /// Why ours differs, if known.
+    /// What a reader must know about it.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -310,6 +311,9 @@ pub struct Figure {
     /// Its numbers.
     #[serde(default)]
     pub metrics: Vec<Metric>,
+    /// Why numbers are not the published ones.
+    #[serde(default)]
+    pub deviations: Vec<Deviation>,
     /// A note on the whole figure.
     #[serde(default)]
     pub note: Option<String>,
@@ -476,6 +480,7 @@ pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deviation::is_meant;
     use ambulator_simulator::spec::{SpecRequest, load, parse_size};
 
     #[test]
@@ -535,6 +540,13 @@ mod tests {
                         metric.name
                     );
                 }
+                let reasons = figure.deviations.iter().filter(|deviation| deviation.is_about(metric)).count();
+                assert!(reasons <= 1, "{at}: {}: {reasons} reasons", metric.name);
+                assert!(reasons == 0 || metric.published.is_some(), "{at}: {}: deviates from nothing", metric.name);
+            }
+            for pattern in figure.deviations.iter().flat_map(|deviation| &deviation.of) {
+                let is_used = figure.metrics.iter().any(|metric| is_meant(pattern, &metric.name));
+                assert!(is_used, "{at}: no number is called `{pattern}`");
             }
         }
     }

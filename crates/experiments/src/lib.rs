@@ -6,6 +6,7 @@ mod cautions;
 mod cell;
 mod checkpoints;
 mod claims;
+mod deviation;
 mod difference;
 mod document;
 mod estimate;
@@ -47,6 +48,7 @@ pub use cell::{
 };
 pub use checkpoints::{Checkpoints, Header as CheckpointHeader, OfCell as CellCheckpoint};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
+pub use deviation::{Cause, Deviation, Reason};
 pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue, sample_runs};
 pub use estimate::{Estimate, Trials, estimate};

@@ -172,6 +172,7 @@ pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricRe
         marked: Vec::new(),
         source: metric.source.clone(),
         note: metric.note.clone(),
+        reason: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cautions::untimed_daemons;
 use crate::cell::Cell;
+use crate::deviation::{Deviation, Reason};
 use crate::figure::{Figure, Metric, Selection};
 use crate::interval::Spread;
 use crate::measure::measure;
@@ -27,6 +28,9 @@ pub enum Size {
     /// Footprints that take seconds, for trials: the numbers are not comparable with the paper's.
     Quick,
 }
+
+/// The share of a published number from which on a difference needs a reason.
+const FAR: f64 = 0.1;
 
 /// One number, published and ours.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -55,8 +59,11 @@ pub struct MetricResult {
     pub marked: Vec<String>,
     /// Its place in the paper.
     pub source: String,
-    /// Why ours differs, if known.
+    /// What a reader must know about it.
     pub note: Option<String>,
+    /// At full size, of a number that is far from the published one: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// A number over whole programs, which are sampled.
@@ -109,6 +116,15 @@ impl MetricResult {
         };
         let of_whole: Vec<_> = whole.by_program.iter().enumerate().map(text).collect();
         format!("{}; whole: {}", programs.join(", "), of_whole.join(", "))
+    }
+
+    /// Whether ours is more than a tenth from the published number, or outside the published range.
+    fn is_far(&self) -> bool {
+        match (self.published.as_deref(), self.ours.as_slice()) {
+            (Some([published]), [ours]) => (ours - published).abs() > FAR * published.abs(),
+            (Some([low, high]), ours) => ours.iter().any(|value| !(low..=high).contains(&value)),
+            _ => false,
+        }
     }
 
     /// The difference of ours from the published number, as text.
@@ -250,6 +266,9 @@ impl FigureResult {
                 text.push_str(&format!("\n  {}: {note}", metric.name));
             }
         }
+        for (number, reason) in self.reasons().iter().enumerate() {
+            text.push_str(&format!("\n  ({}) {}: {}", number + 1, reason.cause.name(), reason.why));
+        }
         for missing in &self.missing {
             text.push_str(&format!("\n  missing: {missing}"));
         }
@@ -265,9 +284,21 @@ impl FigureResult {
         (!all.is_empty()).then(|| format!("whole programs: {}", all.join(", ")))
     }
 
+    /// The reasons for which numbers are not the published ones, each once, in the order of the numbers.
+    pub fn reasons(&self) -> Vec<&Reason> {
+        let mut reasons: Vec<&Reason> = Vec::new();
+        for reason in self.metrics.iter().filter_map(|metric| metric.reason.as_ref()) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+
     /// A row for each number, with or without the values by program and the source.
     fn rows(&self, whole: bool) -> Table {
         // The numbers of whole programs have a column where they ran.
+        let reasons = self.reasons();
         let has_whole = self.metrics.iter().any(|metric| metric.whole.is_some());
         let columns = if whole { HEADS.len() } else { 6 };
         let shown = |at: &usize| *at < columns && (has_whole || HEADS[*at].0 != "whole programs");
@@ -282,7 +313,10 @@ impl FigureResult {
                 metric.unit.clone(),
                 published,
                 metric.ours(),
-                metric.difference(),
+                match reasons.iter().position(|reason| metric.reason.as_ref() == Some(reason)) {
+                    Some(number) => format!("{} ({})", metric.difference(), number + 1),
+                    None => metric.difference(),
+                },
                 metric.whole(),
                 metric.programs(),
                 metric.source.clone(),
@@ -371,7 +405,13 @@ pub fn reproduce(figure: &Figure, size: Size, whole: Option<Whole>, runner: &Run
     let over = |metric: &Metric, of_seeds: &[Vec<(String, RunResult)>]| {
         over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect())
     };
-    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(|metric| over(metric, &of_seeds)).collect();
+    let number = |metric: &Metric| {
+        let result = over(metric, &of_seeds)?;
+        let wanted = size == Size::Full && result.is_far();
+        let about = figure.deviations.iter().find(|deviation| wanted && deviation.is_about(metric));
+        Some(MetricResult { reason: about.map(Deviation::reason), ..result })
+    };
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(number).collect();
     let mut programs = Vec::new();
     if of_whole.is_some() {
         let (of_seeds, not_done) = done(&study, &finished, count..2 * count);
@@ -432,6 +472,7 @@ fn selection_note(selection: &Selection, below: &[(String, f64)]) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deviation::Cause;
 
     #[test]
     fn programs_that_the_paper_would_not_have_chosen_are_marked() {
@@ -460,10 +501,17 @@ mod tests {
             marked: vec!["B".into()],
             source: String::new(),
             note: None,
+            reason: None,
         };
         assert_eq!(metric.programs(), "A 1.00, B 2.00*");
         let metric = MetricResult { program_half: vec![0.5, 0.25], ..metric };
         assert_eq!(metric.programs(), "A 1.00 ± 0.50, B 2.00 ± 0.25*");
+        let far = |published: &[f64], ours: &[f64]| {
+            let metric = MetricResult { published: Some(published.to_vec()), ours: ours.to_vec(), ..metric.clone() };
+            metric.is_far()
+        };
+        assert!(!far(&[2.0], &[1.81]) && far(&[2.0], &[1.79]) && far(&[0.0], &[0.1]) && !far(&[2.0], &[]));
+        assert!(!far(&[1.0, 2.0], &[1.0, 2.0]) && far(&[1.0, 2.0], &[0.9, 1.5]) && !metric.is_far());
     }
 
     #[test]
@@ -480,6 +528,7 @@ mod tests {
             marked: Vec::new(),
             source: String::new(),
             note: None,
+            reason: None,
         };
         let mean = over_seeds(vec![of_seed(1.0, 4.0), of_seed(3.0, 4.0)]).unwrap();
         assert_eq!((mean.ours, mean.by_program), (vec![3.0], vec![("a".to_owned(), 2.0), ("b".to_owned(), 4.0)]));
@@ -493,6 +542,7 @@ mod tests {
 
     #[test]
     fn a_wide_figure_has_its_programs_below_the_table() {
+        let reason = Reason { cause: Cause::Condition, why: "The programs are smaller.".into() };
         let metric = MetricResult {
             name: "speed-up of Utopia over radix".into(),
             unit: "ratio".into(),
@@ -505,6 +555,7 @@ mod tests {
             whole: None,
             source: "section 8.1, figure 15".into(),
             note: None,
+            reason: Some(reason.clone()),
         };
         let figure = FigureResult {
             figure: "paper/fig".into(),
@@ -522,12 +573,13 @@ mod tests {
         let whole = figure.table(None);
         assert!(whole.lines().filter(|line| is_box(line)).any(|line| line.contains("program-11 12.0")), "{whole}");
         assert!(whole.contains("1.20 ± 0.05"), "{whole}");
+        assert!(whole.contains(" -3% (1) ") && whole.contains("\n  (1) condition: The programs are smaller."), "{whole}");
         for width in [60, 80] {
             let folded = figure.table(Some(width));
             let boxes: Vec<&str> = folded.lines().filter(|line| is_box(line)).collect();
             assert!(boxes.iter().all(|line| line.chars().count() <= width && !line.contains("program-11")), "{folded}");
             let below = "\n  speed-up of Utopia over radix: program-0 1.00, ";
-            assert!(folded.contains(below) && folded.ends_with("; said in section 8.1, figure 15"), "{folded}");
+            assert!(folded.contains(below) && folded.contains("; said in section 8.1, figure 15\n"), "{folded}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reads a study or a figure from a user's file: what is wrong with it, where, and what would be right.
 
+use crate::deviation::is_meant;
 use crate::figure::{Figure, MetricKind, Programs, is_shared_list};
 use crate::study::{check_presets, mix_names};
 use ambulator_base::{nearest, read_text};
@@ -286,6 +287,12 @@ impl Check<'_> {
                     "write `measure = \"ipc\"`, or `over = [\"COUNTER\"]` and `under = [\"COUNTER\"]`".to_owned();
                 let title = format!("the metric `{}` says not what it measures", metric.name);
                 self.problem(&["metrics", &number], title, Some(help));
+            }
+        }
+        let names: Vec<&str> = figure.metrics.iter().map(|metric| metric.name.as_str()).collect();
+        for (number, deviation) in figure.deviations.iter().enumerate() {
+            for pattern in deviation.of.iter().filter(|pattern| !names.iter().any(|name| is_meant(pattern, name))) {
+                self.unknown(&["deviations", &number.to_string(), "of"], "metric of this file", pattern, &names);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! System calls on address spaces.
 
+use crate::fault::HugeAtFault;
 use crate::process::Heap;
+use crate::reservations::BASE_PAGES;
 use crate::vma::{TOP, pages_of};
 use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageState, PteFlags, Vma};
 use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
@@ -89,22 +91,44 @@ impl Kernel {
         translations.vma_extended(vma.start, vma.len(), merged, &mut os);
     }
 
-    /// Maps the frames that the placement has allocated for a new area.
+    /// Maps the frames that the placement has allocated for a new area: with 2 MiB pages where a fault would get
+    /// one and both addresses are aligned, else with base pages. Where it would, the pages up to the first border
+    /// of 2 MiB are placed by themselves.
     fn populate_eagerly(&mut self, process: ProcessId, vma: &Vma) -> Result<(), OsError> {
+        let huge = matches!(self.huge_at_fault(vma), HugeAtFault::Whole);
         self.prefer_nodes_of_page(Page::containing(vma.start, PageSize::SIZE_4K));
         let (placement, mut context) = self.place_context();
-        let ranges = placement.vma_added(process, vma.start, vma.end, &mut context);
+        let mut ranges = Vec::new();
+        // Frames are aligned as blocks are. Behind the first border of 2 MiB, addresses are too.
+        let border = VirtAddr(vma.start.0.next_multiple_of(PageSize::SIZE_2M.bytes())).min(vma.end);
+        let border = if huge && vma.end.0 - border.0 >= PageSize::SIZE_2M.bytes() { border } else { vma.start };
+        for (start, end) in [(vma.start, border), (border, vma.end)] {
+            if start < end {
+                ranges.extend(placement.vma_added(process, start, end, &mut context));
+            }
+        }
         let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
         let mut done = Ok(());
-        for (eager, i) in ranges.iter().flat_map(|eager| (0..eager.pages).map(move |i| (eager, i))) {
-            let page = Page { start: eager.start.offset(i << 12), size: PageSize::SIZE_4K };
-            let frame = eager.frame.offset(i);
-            if done.is_ok() {
-                done = self.map_page(process, Mapping { page, frame, flags }, false);
-            }
-            match &done {
-                Ok(()) => self.charge_zero(frame, PageSize::SIZE_4K),
-                Err(_) => self.return_frames(frame, PageSize::SIZE_4K),
+        for eager in ranges {
+            let mut at = 0;
+            while at < eager.pages {
+                let (start, frame) = (eager.start.offset(at << 12), eager.frame.offset(at));
+                let is_aligned = start.0 >> 12 & (BASE_PAGES - 1) == 0 && frame.0 & (BASE_PAGES - 1) == 0;
+                let is_huge = huge && is_aligned && eager.pages - at >= BASE_PAGES;
+                let mut size = if is_huge { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
+                if done.is_ok() {
+                    let mapping = |size| Mapping { page: Page { start, size }, frame, flags };
+                    done = self.map_page(process, mapping(size), false);
+                    if is_huge && matches!(done, Err(OsError::PageSize { .. })) {
+                        size = PageSize::SIZE_4K;
+                        done = self.map_page(process, mapping(size), false);
+                    }
+                }
+                match &done {
+                    Ok(()) => self.charge_zero(frame, size),
+                    Err(_) => self.return_frames(frame, size),
+                }
+                at += size.bytes() >> 12;
             }
         }
         done

@@ -21,7 +21,7 @@ pub enum FaultKind {
 
 /// How a fault uses 2 MiB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HugeAtFault {
+pub(crate) enum HugeAtFault {
     /// Base pages only.
     No,
     /// The 2 MiB page at once.
@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     /// The use of 2 MiB pages at a fault, by policy and area.
-    fn huge_at_fault(&self, vma: &Vma) -> HugeAtFault {
+    pub(crate) fn huge_at_fault(&self, vma: &Vma) -> HugeAtFault {
         if vma.huge == HugeAdvice::NoHuge || vma.kind == MapKind::File {
             return HugeAtFault::No;
         }

@@ -5,7 +5,7 @@ mod lines;
 use crate::charts::{Chart, Table, rounded, slug, spec};
 use crate::page::{Section, chart_data, escaped, figures as places, list, page};
 use crate::theme::style;
-use ambulator_experiments::{ChartForm, Figure, FigureResult, MetricResult, WholeNumber};
+use ambulator_experiments::{ChartForm, Figure, FigureResult, MetricResult, Reason, WholeNumber};
 use lines::lines;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -17,6 +17,8 @@ const PUBLISHED: (&str, &str) = ("published", "#8C8C8C");
 const WHOLE: (&str, &str) = ("whole programs", "#E69F00");
 /// Characters of a line of a metric's name beside its bars.
 const LABEL: usize = 34;
+/// Numbers that a reason names; it counts further ones.
+const NAMED: usize = 4;
 /// The group of a figure's bars that is not a program: the mean over programs, or what the metric has
 /// instead.
 const ALL: &str = "all programs";
@@ -421,6 +423,15 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
         );
         let notes =
             result.metrics.iter().filter_map(|metric| Some(format!("{}: {}", metric.name, metric.note.as_ref()?)));
+        let about = |reason: &Reason| {
+            let metrics = result.metrics.iter().filter(|metric| metric.reason.as_ref() == Some(reason));
+            let names: Vec<&str> = metrics.map(|metric| metric.name.as_str()).collect();
+            let more = names.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = names[..names.len().min(NAMED)].join("; ");
+            format!("Not the published number ({}): {named}{more}. {}", reason.cause.name(), reason.why)
+        };
+        let notes = notes.chain(result.reasons().into_iter().map(about));
         let notes = result.whole_programs().into_iter().chain(notes);
         let notes: Vec<String> =
             notes.chain(result.notes.clone()).chain(result.remarks.clone()).chain(result.note.clone()).collect();
@@ -444,6 +455,7 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_experiments::Cause;
 
     pub(super) fn metric(name: &str, published: Option<f64>, by_program: &[(&str, f64)]) -> MetricResult {
         let mean = by_program.iter().map(|(_, value)| value).sum::<f64>() / by_program.len().max(1) as f64;
@@ -459,6 +471,7 @@ mod tests {
             whole: None,
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
+            reason: Some(Reason { cause: Cause::Text, why: "It <cannot> follow.".into() }),
         }
     }
 
@@ -507,6 +520,7 @@ mod tests {
         assert!(html.contains(
             "Of 2 published numbers, ours are within a tenth of 1, within a quarter of 0 more, and further away from 1."
         ));
+        assert!(html.contains("Not the published number (text): near; far; unsaid. It &lt;cannot&gt; follow."), "{html}");
         assert!(html.contains("near: a &lt;note&gt;") && html.contains("Missing: bfs: &lt;no memory&gt;"));
         let charts = published_charts(&[result], &[]);
         let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
