@@ -573,7 +573,10 @@ mod tests {
         let whole = figure.table(None);
         assert!(whole.lines().filter(|line| is_box(line)).any(|line| line.contains("program-11 12.0")), "{whole}");
         assert!(whole.contains("1.20 ± 0.05"), "{whole}");
-        assert!(whole.contains(" -3% (1) ") && whole.contains("\n  (1) condition: The programs are smaller."), "{whole}");
+        assert!(
+            whole.contains(" -3% (1) ") && whole.contains("\n  (1) condition: The programs are smaller."),
+            "{whole}"
+        );
         for width in [60, 80] {
             let folded = figure.table(Some(width));
             let boxes: Vec<&str> = folded.lines().filter(|line| is_box(line)).collect();

@@ -520,7 +520,10 @@ mod tests {
         assert!(html.contains(
             "Of 2 published numbers, ours are within a tenth of 1, within a quarter of 0 more, and further away from 1."
         ));
-        assert!(html.contains("Not the published number (text): near; far; unsaid. It &lt;cannot&gt; follow."), "{html}");
+        assert!(
+            html.contains("Not the published number (text): near; far; unsaid. It &lt;cannot&gt; follow."),
+            "{html}"
+        );
         assert!(html.contains("near: a &lt;note&gt;") && html.contains("Missing: bfs: &lt;no memory&gt;"));
         let charts = published_charts(&[result], &[]);
         let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
