@@ -106,8 +106,8 @@ impl Mmu {
         self.counters.l2_tlb_misses += 1;
         self.counters.walks += 1;
         let walk = match watch::watched() {
-            true => self.timed_walk::<true>(intermediate, access, now, now, port),
-            false => self.timed_walk::<false>(intermediate, access, now, now, port),
+            true => self.timed_walk::<true>(intermediate, access, now, port),
+            false => self.timed_walk::<false>(intermediate, access, now, port),
         };
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {

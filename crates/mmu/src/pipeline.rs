@@ -506,7 +506,8 @@ impl Mmu {
             self.counters.l1d_tlb_misses += 1;
         }
         let now = began.after(self.l1_latency);
-        let now = if self.holds.is_empty() { now } else { self.held_until::<W>(va, now, port) };
+        // A copy delays the data of its page, not what translates it.
+        let copied = if self.holds.is_empty() { now } else { self.copied_at(va, now, port) };
         if W {
             self.second.tell_look_up(self.asid, va, now);
         }
@@ -526,11 +527,11 @@ impl Mmu {
             if W {
                 tell_join(answered, ready);
             }
+            let ready = self.wait_for_copy::<W>(ready, copied);
+            self.counters.mmu_cycles += ready.since(began);
             if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                self.counters.mmu_cycles += ready.since(began);
                 return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
-            self.counters.mmu_cycles += ready.since(began);
             self.fill_first::<W>(va, access, true, &found, ready);
             return Translated::Physical { at: found.physical(va), ready };
         }
@@ -542,18 +543,19 @@ impl Mmu {
         if let Some(probed) = probed {
             if let Some(found) = probed.found {
                 self.counters.lookaside_hits += 1;
-                self.counters.mmu_cycles += probed.ready.since(began);
+                let ready = self.wait_for_copy::<W>(probed.ready, copied);
+                self.counters.mmu_cycles += ready.since(began);
                 if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                    return self.restricted_hit::<W>(va, access, &found, probed.ready, port);
+                    return self.restricted_hit::<W>(va, access, &found, ready, port);
                 }
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
                     if W {
-                        self.second.tell_fill(self.asid, va, &found, probed.ready);
+                        self.second.tell_fill(self.asid, va, &found, ready);
                     }
-                    self.second.fill_missed(self.asid, va, &found, probed.ready);
+                    self.second.fill_missed(self.asid, va, &found, ready);
                 }
-                self.fill_first::<W>(va, access, true, &found, probed.ready);
-                return Translated::Physical { at: found.physical(va), ready: probed.ready };
+                self.fill_first::<W>(va, access, true, &found, ready);
+                return Translated::Physical { at: found.physical(va), ready };
             }
             if probed.holds_walk {
                 start = start.max(probed.ready);
@@ -565,6 +567,7 @@ impl Mmu {
                 if W {
                     tell_join(answered, ready);
                 }
+                let ready = self.wait_for_copy::<W>(ready, copied);
                 self.counters.mmu_cycles += ready.since(began);
                 return self.prefetched::<W>(va, access, &found, mark, (answered, ready), port);
             }
@@ -572,7 +575,7 @@ impl Mmu {
         }
         self.counters.walks += 1;
         self.counters.mmu_cycles += start.since(began);
-        self.walk_and_fill::<W>(va, access, start, start, true, port)
+        self.walk_and_fill::<W>(va, access, start, copied, true, port)
     }
 
     /// A miss that a prefetched translation serves: it moves into the TLBs, and the prefetcher goes on.
@@ -649,20 +652,21 @@ impl Mmu {
         }
     }
 
-    /// `missed`: for an L2 TLB miss, and not to set a dirty bit.
+    /// `copied`: when the copy of the page ends, if it is being copied. `missed`: for an L2 TLB miss, and not to set
+    /// a dirty bit.
     fn walk_and_fill<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
-        began: Cycle,
         now: Cycle,
+        copied: Cycle,
         missed: bool,
         port: &mut CorePort<'_>,
     ) -> Translated {
         self.verification = Verification::default();
         let guess = self.speculate::<W>(va, access, now, port);
         let dram = port.traffic.dram;
-        let walk = self.timed_walk::<W>(va, access, began, now, port);
+        let walk = self.timed_walk::<W>(va, access, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 let entry = if self.learns_of_walks { self.leaf_entry() } else { None };
@@ -698,20 +702,22 @@ impl Mmu {
                     }
                 }
                 if allowed(&found, access) {
+                    let ready = self.wait_for_copy::<W>(walk.ready, copied);
+                    self.counters.mmu_cycles += ready.since(walk.ready);
                     if W {
-                        self.second.tell_fill(self.asid, va, &found, walk.ready);
+                        self.second.tell_fill(self.asid, va, &found, ready);
                     }
                     if missed {
-                        self.second.fill_missed(self.asid, va, &found, walk.ready);
+                        self.second.fill_missed(self.asid, va, &found, ready);
                     } else {
-                        self.second.fill(self.asid, va, &found, walk.ready);
+                        self.second.fill(self.asid, va, &found, ready);
                     }
                     let at = found.physical(va);
                     let ready = match &guess {
                         Some(guess) if access == AccessKind::Load && self.timing && !port.is_recorded() => {
-                            self.compute_ahead::<W>(guess, at, now, walk.ready)
+                            self.compute_ahead::<W>(guess, at, now, ready)
                         }
-                        _ => walk.ready,
+                        _ => ready,
                     };
                     self.fill_first::<W>(va, access, missed, &found, ready);
                     if missed && self.prefetching.is_some() {
@@ -761,22 +767,30 @@ impl Mmu {
         self.holds.push((asid, page, copy));
     }
 
-    /// When an access to `va` at `now` may proceed.
+    /// When the copy of the page of `va` ends, or the estimate of that at `now`; `now` if it is not being copied.
     #[cold]
-    fn held_until<const W: bool>(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
+    fn copied_at(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
         // Copies end in the order of their requests.
         let ended = self.holds.iter().take_while(|(.., copy)| port.copy_end(*copy, now).is_none()).count();
         self.holds.drain(..ended);
         let asid = self.asid;
         let holds = self.holds.iter().filter(|(own, page, _)| *own == asid && page.start <= va && va < page.end());
-        let until = holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now);
-        self.counters.hold_cycles += until.since(now);
-        if W && until > now {
+        holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now)
+    }
+
+    /// When an access that is translated at `ready` may go on, if the copy of its page ends at `copied`.
+    #[inline(always)]
+    fn wait_for_copy<const W: bool>(&mut self, ready: Cycle, copied: Cycle) -> Cycle {
+        if copied <= ready {
+            return ready;
+        }
+        self.counters.hold_cycles += copied.since(ready);
+        if W {
             watch::step(|| {
-                Step::new(StepKind::Wait, "copy of the page", now, until).says("the page is being migrated")
+                Step::new(StepKind::Wait, "copy of the page", ready, copied).says("the page is being migrated")
             });
         }
-        until
+        copied
     }
 
     pub(crate) fn asid(&self) -> Asid {
@@ -793,7 +807,6 @@ impl Mmu {
         &mut self,
         va: VirtAddr,
         access: AccessKind,
-        began: Cycle,
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Walk {
@@ -814,7 +827,7 @@ impl Mmu {
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
         self.counters.walk_accesses += u64::from(walk.accesses);
-        self.counters.mmu_cycles += walk.ready.since(began);
+        self.counters.mmu_cycles += walk.ready.since(now);
         self.walk_latency.add(walk.ready.since(start));
         self.walk_loads.add(u64::from(walk.accesses));
         walk

@@ -1,7 +1,7 @@
 //! The pipeline: the order of its components, and which results may become translations.
 
 mod support;
-use ambulator_base::{AccessKind, PageSize, Pfn, PhysAddr};
+use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_mmu::Translation;
 use support::{Bench, FakeLookaside, FakeSpeculator, Log, Parts, WALK};
 
@@ -30,7 +30,7 @@ fn a_miss_joins_the_walk_of_its_page_that_is_in_flight() {
     let counters = &bench.mmu.counters;
     assert_eq!((counters.walks, counters.joined, counters.l1d_tlb_hits), (1, 2, 0));
     // The recent translation is not used before the walk has ended, either.
-    assert_eq!(bench.mmu.recall(ambulator_base::VirtAddr(PAGE), AccessKind::Load, ambulator_base::Cycle(110)), None);
+    assert_eq!(bench.mmu.recall(VirtAddr(PAGE), AccessKind::Load, Cycle(110)), None);
     assert_eq!(bench.access(PAGE, AccessKind::Load, ready + 10).map(|(_, ready)| ready), Some(ready + 10));
 }
 
@@ -87,6 +87,42 @@ fn a_lookaside_hit_replaces_a_walk_but_respects_protection() {
     assert_eq!(bench.access(PAGE, AccessKind::Store, 500), None);
     assert_eq!(bench.access(PAGE, AccessKind::Fetch, 500), None);
     assert_eq!((bench.mmu.counters.walks, bench.log.take()), (0, vec!["probe", "probe"]));
+}
+
+/// The translation and the copy take their time side by side: what translates the page is not late for others.
+#[test]
+fn an_access_to_a_page_that_is_copied_is_translated_meanwhile() {
+    let page = Page::containing(VirtAddr(PAGE), PageSize::SIZE_4K);
+    let found = Translation {
+        frame: Pfn(5),
+        size: PageSize::SIZE_4K,
+        writable: true,
+        executable: false,
+        dirty: true,
+        ranged: false,
+    };
+    for (latency, found) in [(500, Some(found)), (40_000, Some(found)), (0, None)] {
+        let mut bench = bench(|log| lookaside(log, found, latency, true));
+        let (from, to) = (PhysAddr(1 << 22), PhysAddr(1 << 23));
+        let copy = bench.hierarchy.copy(from, to, 64 << 10, Cycle(0));
+        bench.mmu.hold(Asid(1), page, copy);
+        let (_, ready) = bench.access(PAGE, AccessKind::Load, 1000).expect("mapped");
+        // At the rate of the first lines, some 10 cycles each.
+        let copied = bench.hierarchy.copy_end(copy, Cycle(1000)).expect("remembered").0;
+        let translated = 1000 + latency + if found.is_none() { WALK } else { 0 };
+        if latency < 40_000 {
+            assert!(ready > 5000 && ready.abs_diff(copied) < 300, "{ready}, the copy ends at {copied}");
+            assert!(bench.mmu.counters.hold_cycles.abs_diff(ready - translated) < 50, "{}", bench.mmu.counters.hold_cycles);
+        } else {
+            assert!((translated..translated + 50).contains(&ready), "{ready}");
+            assert_eq!(bench.mmu.counters.hold_cycles, 0);
+        }
+        assert_eq!(bench.mmu.counters.mmu_cycles, ready - 1000);
+        // Another page does not wait.
+        bench.table.map(1, PAGE + 4096, 78, PageSize::SIZE_4K, true);
+        let (_, ready) = bench.access(PAGE + 4096, AccessKind::Load, 1100).expect("mapped");
+        assert!(ready <= 1100 + latency + WALK + 50, "{ready}");
+    }
 }
 
 #[test]

@@ -245,7 +245,7 @@ pub struct Bench {
     pub hypervisor: Table,
     pub areas: Table,
     pub log: Log,
-    hierarchy: Hierarchy,
+    pub hierarchy: Hierarchy,
     memory: PhysicalMemory,
     traffic: WalkTraffic,
 }
