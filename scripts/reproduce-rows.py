@@ -51,6 +51,8 @@ def rows(figure):
         programs = ", ".join(
             f"{name} {short(value)}{'*' if name in marked else ''}" for name, value in metric["by_program"]
         )
+        if unmarked := metric.get("unmarked"):
+            programs += f", without * {' to '.join(map(short, unmarked))}"
         published, ours = metric["published"] or [], metric["ours"]
         cells = [
             figure["figure"],

@@ -42,14 +42,17 @@ struct Machine {
 
 impl Machine {
     fn new(choice: &Choice, policy: PageSizePolicy, seed: u64) -> Machine {
+        Machine::with_spec(choice, &KernelSpec { page_size_policy: policy, ..KernelSpec::default() }, seed)
+    }
+
+    fn with_spec(choice: &Choice, spec: &KernelSpec, seed: u64) -> Machine {
         let catalogue = catalogue();
         assert_eq!(catalogue.validate("design", choice), vec![]);
         let mut parts = catalogue.build(choice);
-        let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
         assert!(parts.boot.into_iter().all(|boot| boot(&mut frames)));
         let kernel = Kernel::new(
-            &spec,
+            spec,
             CostTable::default(),
             PhysicalMemory::new(MEMORY).unwrap(),
             frames,
@@ -503,9 +506,10 @@ fn eager_paging_gives_areas_the_huge_pages_that_faults_would_give_them() {
     const HUGE: u64 = 2 << 20;
     // Neither end is at a border of huge pages.
     let (start, end) = (START + 0x3000, START + 8 * HUGE + 0x5000);
-    let huge_pages = |table: &str, policy| {
+    let huge_pages = |table: &str, page_size_policy, huge_limit| {
         let eager = choice(table).with(Socket::Placement, "rmm").with(Socket::Lookaside, "rmm");
-        let mut machine = Machine::new(&eager, policy, 7);
+        let spec = KernelSpec { page_size_policy, huge_limit, ..KernelSpec::default() };
+        let mut machine = Machine::with_spec(&eager, &spec, 7);
         let process = machine.kernel.spawn().unwrap();
         machine.event(process, &map(start, end - start));
         let faults = machine.kernel.counters.faults_4k + machine.kernel.counters.faults_2m;
@@ -518,7 +522,8 @@ fn eager_paging_gives_areas_the_huge_pages_that_faults_would_give_them() {
         (sizes.iter().filter(|size| **size == HUGE).count() as u64 * FRAME_BYTES / HUGE, after - faults)
     };
     for table in ["radix", "ecpt", "lvm"] {
-        assert_eq!(huge_pages(table, PageSizePolicy::Always), (7, 0), "{table}");
-        assert_eq!(huge_pages(table, PageSizePolicy::Never), (0, 0), "{table}");
+        assert_eq!(huge_pages(table, PageSizePolicy::Always, 0), (7, 0), "{table}");
+        assert_eq!(huge_pages(table, PageSizePolicy::Always, 3), (3, 0), "{table}");
+        assert_eq!(huge_pages(table, PageSizePolicy::Never, 0), (0, 0), "{table}");
     }
 }

@@ -90,6 +90,36 @@ fn half_of_walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Op
     Some(own.hypot(of_rest))
 }
 
+/// A number over programs, with half of its interval if all programs have one: the mean, or minimum and maximum.
+pub(crate) fn over_programs(metric: &Metric, values: &[f64], program_half: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let n = values.len() as f64;
+    let root = |squares: f64| squares.sqrt() / n;
+    match metric.kind {
+        _ if values.is_empty() => (Vec::new(), Vec::new()),
+        MetricKind::Mean | MetricKind::Overhead | MetricKind::WalkModel => {
+            (vec![values.iter().sum::<f64>() / n], vec![root(program_half.iter().map(|half| half * half).sum())])
+        }
+        MetricKind::GeomeanRatio => {
+            // One ratio of nothing would make the mean nothing, whatever the others are.
+            let counted = |value: &f64| value / metric.scale > 0.0;
+            let n = values.iter().filter(|value| counted(value)).count() as f64;
+            let logs = values.iter().filter(|value| counted(value)).map(|v| (v / metric.scale).ln()).sum::<f64>();
+            let mean = if n == 0.0 { 0.0 } else { (logs / n).exp() * metric.scale };
+            let shares = values.iter().zip(program_half).filter(|(value, _)| counted(value));
+            let squares = shares.map(|(value, half)| (half / value).powi(2)).sum::<f64>();
+            (vec![mean], vec![if n == 0.0 { 0.0 } else { mean.abs() * squares.sqrt() / n }])
+        }
+        MetricKind::Range => {
+            let end = |wanted: fn(&f64, &f64) -> bool| {
+                (1..values.len()).fold(0, |best, at| if wanted(&values[at], &values[best]) { at } else { best })
+            };
+            let ends = [end(|a, b| a < b), end(|a, b| a > b)];
+            let halves = ends.iter().filter_map(|at| program_half.get(*at).copied());
+            (ends.map(|at| values[at]).to_vec(), halves.collect())
+        }
+    }
+}
+
 /// A number of a figure.
 pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
     let wanted = |label: &str| metric.programs.is_empty() || metric.programs.iter().any(|p| p == label);
@@ -130,32 +160,7 @@ pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricRe
     }
     let program_half: Vec<f64> = halves.into_iter().collect::<Option<_>>().unwrap_or_default();
     let values: Vec<f64> = by_program.iter().map(|(_, value)| *value).collect();
-    let n = values.len() as f64;
-    let root = |squares: f64| squares.sqrt() / n;
-    let (ours, half) = match metric.kind {
-        _ if values.is_empty() => (Vec::new(), Vec::new()),
-        MetricKind::Mean | MetricKind::Overhead | MetricKind::WalkModel => {
-            (vec![values.iter().sum::<f64>() / n], vec![root(program_half.iter().map(|half| half * half).sum())])
-        }
-        MetricKind::GeomeanRatio => {
-            // One ratio of nothing would make the mean nothing, whatever the others are.
-            let counted = |value: &f64| value / metric.scale > 0.0;
-            let n = values.iter().filter(|value| counted(value)).count() as f64;
-            let logs = values.iter().filter(|value| counted(value)).map(|v| (v / metric.scale).ln()).sum::<f64>();
-            let mean = if n == 0.0 { 0.0 } else { (logs / n).exp() * metric.scale };
-            let shares = values.iter().zip(&program_half).filter(|(value, _)| counted(value));
-            let squares = shares.map(|(value, half)| (half / value).powi(2)).sum::<f64>();
-            (vec![mean], vec![if n == 0.0 { 0.0 } else { mean.abs() * squares.sqrt() / n }])
-        }
-        MetricKind::Range => {
-            let end = |wanted: fn(&f64, &f64) -> bool| {
-                (1..values.len()).fold(0, |best, at| if wanted(&values[at], &values[best]) { at } else { best })
-            };
-            let ends = [end(|a, b| a < b), end(|a, b| a > b)];
-            let halves = ends.iter().filter_map(|at| program_half.get(*at).copied());
-            (ends.map(|at| values[at]).to_vec(), halves.collect())
-        }
-    };
+    let (ours, half) = over_programs(metric, &values, &program_half);
     let half = if program_half.is_empty() { Vec::new() } else { half };
     MetricResult {
         name: metric.name.clone(),
@@ -170,6 +175,7 @@ pub(crate) fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricRe
         program_half,
         whole: None,
         marked: Vec::new(),
+        unmarked: Vec::new(),
         source: metric.source.clone(),
         note: metric.note.clone(),
         reason: None,

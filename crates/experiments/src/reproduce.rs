@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::deviation::{Deviation, Reason};
 use crate::figure::{Figure, Metric, Selection};
 use crate::interval::Spread;
-use crate::measure::measure;
+use crate::measure::{measure, over_programs};
 use crate::number::short;
 use crate::runner::{Finished, Runner};
 use crate::study::Study;
@@ -57,6 +57,9 @@ pub struct MetricResult {
     /// Programs among these that the paper would not have chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<String>,
+    /// Ours without these, if there are others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmarked: Vec<f64>,
     /// Its place in the paper.
     pub source: String,
     /// What a reader must know about it.
@@ -107,7 +110,10 @@ impl MetricResult {
             let mark = if self.marked.contains(name) { "*" } else { "" };
             format!("{name} {}{mark}", with_interval(*value, self.program_half.get(at)))
         };
-        let programs: Vec<_> = self.by_program.iter().enumerate().map(text).collect();
+        let mut programs: Vec<_> = self.by_program.iter().enumerate().map(text).collect();
+        if !self.unmarked.is_empty() {
+            programs.push(format!("without * {}", MetricResult::text(&self.unmarked)));
+        }
         let Some(whole) = self.whole.as_ref().filter(|whole| !whole.by_program.is_empty()) else {
             return programs.join(", ");
         };
@@ -430,9 +436,14 @@ pub fn reproduce(figure: &Figure, size: Size, whole: Option<Whole>, runner: &Run
     }
     if let Some(selection) = &figure.selection {
         let below = below_selection(selection, &runs);
-        for metric in &mut metrics {
-            let named = metric.by_program.iter().map(|(name, _)| name);
-            metric.marked = named.filter(|name| below.iter().any(|(own, _)| own == *name)).cloned().collect();
+        for (result, metric) in metrics.iter_mut().zip(&figure.metrics) {
+            let is_below = |name: &String| below.iter().any(|(own, _)| own == name);
+            let named = result.by_program.iter().map(|(name, _)| name);
+            result.marked = named.filter(|name| is_below(name)).cloned().collect();
+            if !result.marked.is_empty() {
+                let chosen = result.by_program.iter().filter(|(name, _)| !is_below(name)).map(|(_, value)| *value);
+                result.unmarked = over_programs(metric, &chosen.collect::<Vec<_>>(), &[]).0;
+            }
         }
         remarks.extend(selection_note(selection, &below));
     }
@@ -499,6 +510,7 @@ mod tests {
             program_half: Vec::new(),
             whole: None,
             marked: vec!["B".into()],
+            unmarked: Vec::new(),
             source: String::new(),
             note: None,
             reason: None,
@@ -506,6 +518,8 @@ mod tests {
         assert_eq!(metric.programs(), "A 1.00, B 2.00*");
         let metric = MetricResult { program_half: vec![0.5, 0.25], ..metric };
         assert_eq!(metric.programs(), "A 1.00 ± 0.50, B 2.00 ± 0.25*");
+        let metric = MetricResult { unmarked: vec![1.0], ..metric };
+        assert_eq!(metric.programs(), "A 1.00 ± 0.50, B 2.00 ± 0.25*, without * 1.00");
         let far = |published: &[f64], ours: &[f64]| {
             let metric = MetricResult { published: Some(published.to_vec()), ours: ours.to_vec(), ..metric.clone() };
             metric.is_far()
@@ -526,6 +540,7 @@ mod tests {
             program_half: Vec::new(),
             whole: None,
             marked: Vec::new(),
+            unmarked: Vec::new(),
             source: String::new(),
             note: None,
             reason: None,
@@ -550,6 +565,7 @@ mod tests {
             ours: vec![1.2],
             half: vec![0.05],
             marked: Vec::new(),
+            unmarked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             program_half: Vec::new(),
             whole: None,

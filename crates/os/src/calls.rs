@@ -114,7 +114,7 @@ impl Kernel {
             while at < eager.pages {
                 let (start, frame) = (eager.start.offset(at << 12), eager.frame.offset(at));
                 let is_aligned = start.0 >> 12 & (BASE_PAGES - 1) == 0 && frame.0 & (BASE_PAGES - 1) == 0;
-                let is_huge = huge && is_aligned && eager.pages - at >= BASE_PAGES;
+                let is_huge = huge && is_aligned && eager.pages - at >= BASE_PAGES && self.has_huge_frames(start);
                 let mut size = if is_huge { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
                 if done.is_ok() {
                     let mapping = |size| Mapping { page: Page { start, size }, frame, flags };
@@ -125,7 +125,10 @@ impl Kernel {
                     }
                 }
                 match &done {
-                    Ok(()) => self.charge_zero(frame, size),
+                    Ok(()) => {
+                        self.huge_pages += u64::from(size == PageSize::SIZE_2M);
+                        self.charge_zero(frame, size);
+                    }
                     Err(_) => self.return_frames(frame, size),
                 }
                 at += size.bytes() >> 12;

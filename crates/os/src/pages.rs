@@ -37,14 +37,18 @@ impl Kernel {
         }
     }
 
+    /// Whether memory has frames for a huge page at `start`, as far as the spec limits them.
+    pub(crate) fn has_huge_frames(&self, start: VirtAddr) -> bool {
+        let within = self.spec.huge_limit == 0 || self.huge_pages < self.spec.huge_limit;
+        within && falls_within(mix64(start.0), self.spec.huge_share)
+    }
+
     /// Allocates frames for a huge page, if enough frames for reclaim remain and the spec allows one more.
     pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let affordable = self.reclaim_schedule.leaves_reserve(self.frames.free_frames(), page.size.frames());
-        let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
-        let within = self.spec.huge_limit == 0 || self.huge_pages < self.spec.huge_limit;
         // What the recorded kernel had frames for is no question here.
         let recorded = self.placement.recorded(process, page.start).is_some_and(|(_, size)| size >= page.size);
-        let allowed = recorded || affordable && has_frames && within;
+        let allowed = recorded || affordable && self.has_huge_frames(page.start);
         let frame = if allowed { self.place(process, vma, page)? } else { None };
         match frame {
             Some(_) => self.huge_pages += 1,

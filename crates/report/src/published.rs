@@ -466,6 +466,7 @@ mod tests {
             ours: vec![mean],
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
+            unmarked: Vec::new(),
             half: Vec::new(),
             program_half: Vec::new(),
             whole: None,

@@ -2,8 +2,10 @@
 //! Fig. 5).
 
 use super::RmmSpec;
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, State, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, State, VirtAddr, lock};
+use ambulator_memory::BuddyAllocator;
 use ambulator_os::{EagerRange, LedgerCause, PlaceContext, PlaceRequest, Placement};
+use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
     /// Counters of eager paging.
@@ -22,6 +24,31 @@ ambulator_base::counters! {
         short: Events,
         /// Blocks contiguous with the previous block.
         adjoining: Events,
+        /// 4 KiB pages placed in the memory that was set aside at boot.
+        reserved: Events,
+    }
+}
+
+/// Contiguous frames that were set aside at boot and are not given away yet.
+#[derive(Clone, Copy, Debug, Default, State)]
+pub(crate) struct Reserve {
+    next: Pfn,
+    frames: u64,
+}
+
+impl Reserve {
+    /// Sets `frames` frames aside; false if no free run is as long.
+    pub(crate) fn fill(&mut self, frames: u64, from: &mut BuddyAllocator) -> bool {
+        let Some(next) = from.allocate_run(frames, 9) else { return false };
+        *self = Reserve { next, frames };
+        true
+    }
+
+    /// Gives away the next `frames` frames, or as many as are left; `None` if none are.
+    fn take(&mut self, frames: u64) -> Option<(Pfn, u64)> {
+        let (first, taken) = (self.next, frames.min(self.frames));
+        *self = Reserve { next: first.offset(taken), frames: self.frames - taken };
+        (taken > 0).then_some((first, taken))
     }
 }
 
@@ -30,17 +57,22 @@ ambulator_base::counters! {
 pub(crate) struct EagerPlacement {
     #[state(skip)]
     spec: RmmSpec,
+    reserve: Arc<Mutex<Reserve>>,
     counters: EagerCounters,
 }
 
 impl EagerPlacement {
-    /// Eager paging with a validated spec.
-    pub(crate) fn new(spec: &RmmSpec) -> EagerPlacement {
-        EagerPlacement { spec: spec.clone(), counters: EagerCounters::default() }
+    /// Eager paging with a validated spec, and with the memory that was set aside for it.
+    pub(crate) fn new(spec: &RmmSpec, reserve: Arc<Mutex<Reserve>>) -> EagerPlacement {
+        EagerPlacement { spec: spec.clone(), reserve, counters: EagerCounters::default() }
     }
 
     /// The next block for a request with `pages` pages left: its first frame and its number of pages.
     fn block(&mut self, pages: u64, next: Option<Pfn>, os: &mut PlaceContext<'_>) -> Option<(Pfn, u64)> {
+        if let Some((frame, taken)) = lock(&self.reserve).take(pages) {
+            self.counters.reserved += taken;
+            return Some((frame, taken));
+        }
         let most = os.frames.max_block_order().min(pages.ilog2());
         if self.spec.join_blocks
             && let Some(next) = next
@@ -85,7 +117,7 @@ impl Placement for EagerPlacement {
             return Vec::new();
         }
         let order = self.spec.fragmentation_order.min(os.frames.max_block_order());
-        if os.frames.fmfi(order) > self.spec.fragmentation_limit {
+        if lock(&self.reserve).frames == 0 && os.frames.fmfi(order) > self.spec.fragmentation_limit {
             self.counters.too_fragmented += 1;
             return Vec::new();
         }

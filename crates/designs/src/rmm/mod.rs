@@ -25,14 +25,17 @@ mod range_tlb;
 #[cfg(test)]
 mod tests;
 
-use eager::EagerPlacement;
+use eager::{EagerPlacement, Reserve};
 use range_tlb::RangeTlb;
 
+use ambulator_base::{FRAME_BYTES, lock};
+use ambulator_memory::BuddyAllocator;
 use ambulator_os::CompanionFactory;
-use ambulator_sockets::{Descriptor, Parts, Settings, Socket, Stage};
+use ambulator_sockets::{Boot, Descriptor, Parts, Settings, Socket, Stage};
 use ambulator_structures::ranges::{RangeCompanionFactory, RangeRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
 
 /// Settings of redundant memory mappings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +70,10 @@ pub(crate) struct RmmSpec {
     /// Order of the blocks for that index; at most the order of the largest block.
     #[schemars(range(max = 29), extend("x-unit" = "count", "x-source" = "our choice: 2 MiB"))]
     pub(crate) fragmentation_order: u32,
+    /// Contiguous memory that is set aside at boot, before memory is fragmented, and given to eager requests in
+    /// order until it is used up. Rounded down to pages of 2 MiB; 0 for none.
+    #[schemars(range(max = 1u64 << 40), extend("x-unit" = "bytes", "x-source" = "Utopia Sec. 7 gives RMM 1 GiB from the get-go; RMM has none"))]
+    pub(crate) reserved_bytes: u64,
     /// Whether to prefer a block contiguous with the previous one.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 5.2, the first optimization, not in its prototype"))]
     pub(crate) join_blocks: bool,
@@ -87,6 +94,7 @@ impl Default for RmmSpec {
             enable_above_bytes: 0,
             fragmentation_limit: 0.5,
             fragmentation_order: 9,
+            reserved_bytes: 0,
             join_blocks: false,
             cut_blocks: false,
         }
@@ -119,11 +127,16 @@ pub fn descriptor() -> Descriptor {
         let (hardware, key_bits, nested) = (spec.clone(), site.va_bits - 12, site.stage != Stage::Native);
         // Eager paging alone needs no ranges.
         let is_probed = site.design.holds(Socket::Lookaside, "rmm");
+        let is_placed = site.design.holds(Socket::Placement, "rmm");
+        let reserve = Arc::new(Mutex::new(Reserve::default()));
+        let (at_boot, frames_at_boot) = (Arc::clone(&reserve), spec.reserved_bytes / FRAME_BYTES / 512 * 512);
         let ranges = is_probed.then(|| Box::new(RangeCompanionFactory::new(&rules)) as Box<dyn CompanionFactory>);
         Parts {
+            boot: (is_placed && frames_at_boot > 0)
+                .then(|| Box::new(move |frames: &mut BuddyAllocator| lock(&at_boot).fill(frames_at_boot, frames)) as Boot),
             companion: ranges,
             lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits, nested)))),
-            placement: Some(Box::new(EagerPlacement::new(spec))),
+            placement: Some(Box::new(EagerPlacement::new(spec, reserve))),
             ..Parts::default()
         }
     })

@@ -213,7 +213,10 @@ fn the_mru_pointer_avoids_the_search() {
 }
 
 fn eager(spec: &RmmSpec, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
-    let mut placement = EagerPlacement::new(spec);
+    place(&mut EagerPlacement::new(spec, Arc::default()), bed, pages)
+}
+
+fn place(placement: &mut EagerPlacement, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
     let mut os =
         PlaceContext { memory: &mut bed.memory, frames: &mut bed.frames, ledger: &mut bed.ledger, costs: &bed.costs };
     placement.vma_added(ProcessId(0), VirtAddr(0x1000_0000), VirtAddr(0x1000_0000 + pages * 4096), &mut os)
@@ -241,6 +244,27 @@ fn requests_are_placed_as_in_figure_5() {
     let join = RmmSpec { join_blocks: true, ..RmmSpec::default() };
     let ranges = eager(&join, &mut bed, 3000);
     assert!(ranges.windows(2).all(|pair| pair[0].frame.0 + pair[0].pages == pair[1].frame.0), "{ranges:?}");
+}
+
+#[test]
+fn memory_that_was_set_aside_is_given_to_requests_in_order() {
+    let mut bed = TestBed::new(256 << 20).unwrap();
+    let reserve = Arc::new(Mutex::new(Reserve::default()));
+    let free = bed.frames.free_frames();
+    assert!(lock(&reserve).fill(4096, &mut bed.frames) && bed.frames.free_frames() == free - 4096);
+    assert!(!lock(&reserve).fill(1 << 20, &mut bed.frames), "there is not that much");
+    // Memory counts as too fragmented for eager paging, whatever it is.
+    let spec = RmmSpec { fragmentation_limit: -1.0, ..RmmSpec::default() };
+    let mut placement = EagerPlacement::new(&spec, Arc::clone(&reserve));
+    let first = place(&mut placement, &mut bed, 33);
+    let second = place(&mut placement, &mut bed, 3000);
+    assert_eq!((first.len(), first[0].pages, second.len(), second[0].pages), (1, 33, 1, 3000));
+    assert_eq!(second[0].frame, first[0].frame.offset(33), "pieces of a heap become one range");
+    // The last request that it serves gets the rest, and blocks as before.
+    let last = place(&mut placement, &mut bed, 1200);
+    assert_eq!((last[0].frame, last[0].pages), (second[0].frame.offset(3000), 4096 - 3033));
+    assert_eq!(last.iter().map(|range| range.pages).sum::<u64>(), 1200);
+    assert!(place(&mut placement, &mut bed, 33).is_empty(), "none is left, and memory is too fragmented");
 }
 
 #[test]
