@@ -44,7 +44,7 @@ const SETTINGS: [Setting; 5] = [
         large: false,
     },
     Setting {
-        label: "THP always, defrag",
+        label: "THP always with defrag",
         design: "thp",
         options: &["kernel.huge_allocation=compaction"],
         how: "Write `always` to /sys/kernel/mm/transparent_hugepage/enabled and to defrag beside it: the kernel compacts \
@@ -243,7 +243,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
     let remedies = remedies.into_iter().zip(tried);
     let remedies: Vec<Remedy<'_>> =
         remedies.map(|((label, how, kind), run)| Remedy { label, how, kind, run }).collect();
-    doubtful.extend(cautions(std::slice::from_ref(base), &lengths).into_iter().map(sentence));
+    doubtful.extend(cautions(&named(base, &remedies), &lengths).into_iter().map(sentence));
     let mut symbols = Symbols::default();
     let advice = Advice::of(Evidence {
         base,
@@ -292,6 +292,13 @@ fn trials(arguments: &AdviseArguments, footprint: u64, doubts: &mut Vec<String>)
         trials.push(Trial { label: design, how: String::new(), kind: RemedyKind::Design, job });
     }
     Ok(trials)
+}
+
+/// The runs by the names that the page has for them: several settings run on one design.
+fn named(base: &RunResult, remedies: &[Remedy<'_>]) -> Vec<RunResult> {
+    let tried = remedies.iter().map(|remedy| (remedy.label.as_str(), remedy.run));
+    let all = std::iter::once(("today's kernel", base)).chain(tried);
+    all.map(|(name, run)| RunResult { design: name.to_owned(), ..run.clone() }).collect()
 }
 
 /// A caution as a sentence of the page.

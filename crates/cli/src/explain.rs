@@ -124,7 +124,11 @@ fn groups(vocabulary: &Vocabulary) -> Vec<Group> {
     ];
     let examples: [(TermKind, &'static str, &[&str]); 10] = [
         (TermKind::Preset, "presets", &["thp", "utopia-table1", "gups-8g"]),
-        (TermKind::Row, "rows of tables", &["MMU cycles per access", "cycles a walk", "page walks served by DRAM"]),
+        (
+            TermKind::Row,
+            "rows of tables",
+            &["MMU cycles per access", "cycles a walk", "page walks and look-ups served by DRAM"],
+        ),
         (TermKind::Column, "columns of files", &["cores.ipc", "walk_latency.p99", "set.mmu.l2_tlb.entries"]),
         (TermKind::Key, "JSON keys", &["runs.histograms", "weighted_speedup", "attempts.steps"]),
         (TermKind::Value, "values", &["interrupted", "seeds"]),

@@ -16,6 +16,8 @@ const IDLE: f64 = 0.01;
 const OS_DOMINATES: f64 = 0.5;
 /// Share of the cycles that copying takes while pages are promoted, from which on it is a transient.
 const COPYING: f64 = 0.02;
+/// Numbers of pages that are as close as this are the same.
+const SAME_PAGES: f64 = 0.01;
 /// Change of a speed-up from the first to the last third of the region that the whole hides.
 const DRIFT: f64 = 0.2;
 
@@ -31,6 +33,7 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
     sentences.extend(idle_cores(first));
     sentences.extend(os_dominates(&shown));
     sentences.extend(difference_of_paging(&shown));
+    sentences.extend(without_huge_pages(&shown));
     sentences.extend(shown.iter().filter_map(|run| untimed_daemons(run)));
     sentences.extend(shown.iter().filter_map(|run| copies(run)));
     sentences.extend(shown[1..].iter().filter_map(|run| drifts(first, run)));
@@ -141,6 +144,47 @@ fn difference_of_paging(runs: &[&RunResult]) -> Option<String> {
             base.design
         )
     })
+}
+
+/// Designs with huge pages that have hardly any: as many pages as one without. A kernel with `madvise` alone
+/// makes them where the program asks, which is the program's matter.
+fn without_huge_pages(runs: &[&RunResult]) -> Vec<String> {
+    let of = |run: &RunResult, key: &str| run.spec.pointer(key).cloned().unwrap_or_default();
+    let policy = |run: &RunResult| of(run, "/kernel/page_size_policy").as_str().unwrap_or("never").to_owned();
+    let advised = |run: &RunResult| of(run, "/run/advise_huge") == true;
+    let pages = |run: &RunResult| run.measure("pages_mapped");
+    let base_pages: Vec<f64> = runs.iter().filter(|run| policy(run) == "never").map(|run| pages(run)).collect();
+    let like_base_pages =
+        |run: &RunResult| base_pages.iter().any(|all| *all > 0.0 && (pages(run) / all - 1.0).abs() <= SAME_PAGES);
+    let asks = |run: &&&RunResult| match policy(run).as_str() {
+        "never" => false,
+        "madvise" => advised(run),
+        _ => true,
+    };
+    let (mut sentences, mut others) = (Vec::new(), Vec::new());
+    for run in runs.iter().filter(asks).filter(|run| like_base_pages(run)) {
+        let period = of(run, "/kernel/khugepaged_period").as_u64().unwrap_or(0);
+        if policy(run) == "khugepaged" && period > run.cycles {
+            sentences.push(format!(
+                "{} has promoted nothing: its daemon runs every {} cycles and the region has {}; measure more, or set \
+                 kernel.khugepaged_period",
+                run.design,
+                count(period as f64),
+                count(run.cycles as f64)
+            ));
+        } else {
+            others.push(run.design.as_str());
+        }
+    }
+    if !others.is_empty() {
+        let (has, says) = if others.len() == 1 { ("has", "it says") } else { ("have", "they say") };
+        sentences.push(format!(
+            "{} {has} hardly any page of 2 MiB, so that {says} nothing about huge pages: the program requests its memory in \
+             pieces that do not cover 2 MiB (a heap that brk moves), or no block is free",
+            others.join(", ")
+        ));
+    }
+    sentences
 }
 
 fn copies(run: &RunResult) -> Option<String> {
@@ -276,6 +320,35 @@ mod tests {
         assert!(sentences[0].contains("(98% in radix): speed-ups there are about page faults"), "{sentences:?}");
         assert!(sentences[1].contains("most of what thp gains or loses against radix is the operating system's work"));
         assert_eq!(sentences.len(), 2);
+    }
+
+    #[test]
+    fn designs_that_have_made_no_huge_page_are_named() {
+        let of = |design: &str, policy: &str, pages: f64| {
+            let kernel = serde_json::json!({"page_size_policy": policy, "khugepaged_period": 20_000_000});
+            let spec = serde_json::json!({"kernel": kernel, "run": {"advise_huge": design == "advised"}});
+            RunResult { spec, ..run(design, 0.5, &[("pages_mapped", pages)]) }
+        };
+        let said = |others: &[RunResult]| cautions(&[&[of("radix", "never", 15_437.0)], others].concat(), &[]);
+        only(
+            said(&[of("daemon", "khugepaged", 15_437.0)]),
+            "daemon has promoted nothing: its daemon runs every 20.0 M cycles and the region has 2.00 M; measure more, or \
+             set kernel.khugepaged_period",
+        );
+        let few =
+            [of("thp", "always", 15_400.0), of("advised", "madvise", 15_437.0), of("held", "reservation", 15_437.0)];
+        only(
+            said(&few),
+            "thp, advised, held have hardly any page of 2 MiB, so that they say nothing about huge pages: ",
+        );
+        only(said(&few[..1]), "thp has hardly any page of 2 MiB, so that it says nothing about huge pages: ");
+        let mut late = of("daemon", "khugepaged", 15_437.0);
+        late.cycles = 30_000_000;
+        only(said(&[late]), "daemon has hardly any page");
+        // Huge pages; a program that asks for none; pages that nothing is compared with.
+        let fine = [of("thp", "always", 15_000.0), of("asked", "madvise", 15_437.0), of("lvm", "never", 15_437.0)];
+        assert_eq!(said(&fine), [""; 0]);
+        assert_eq!(cautions(&[of("thp", "always", 30.0), of("lvm", "always", 30.0)], &[]), [""; 0]);
     }
 
     #[test]

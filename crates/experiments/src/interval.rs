@@ -58,12 +58,6 @@ impl SpeedUp {
         away >= ROUNDS_TO_ONE && away > self.half.unwrap_or(DOUBTFUL)
     }
 
-    /// Whether it is certain that this is larger than `other`: their intervals do not meet.
-    pub fn exceeds(&self, other: &SpeedUp) -> bool {
-        let reach = self.half.unwrap_or(DOUBTFUL / 2.0) + other.half.unwrap_or(DOUBTFUL / 2.0);
-        self.ratio - other.ratio > reach.max(ROUNDS_TO_ONE)
-    }
-
     /// The interval in words: `2.170 to 2.180`.
     pub fn interval(&self) -> Option<String> {
         self.half.map(|half| format!("{:.3} to {:.3}", (self.ratio - half).max(0.0), self.ratio + half))
@@ -291,7 +285,6 @@ mod tests {
         assert!(steady.differs() && steady.half.unwrap() < 0.01 && (steady.ratio - 2.0).abs() < 0.01, "{steady:?}");
         let noisy = SpeedUp::of(&base, &run((0..20).map(|i| if i % 4 == 0 { 1400 } else { 2150 }))).unwrap();
         assert!(noisy.ratio > 1.005 && !noisy.differs(), "{noisy:?}");
-        assert!(steady.exceeds(&noisy) && !noisy.exceeds(&noisy));
         let same = SpeedUp::of(&base, &base).unwrap();
         assert_eq!((same.differs(), same.half, same.windows), (false, Some(0.0), 20));
     }

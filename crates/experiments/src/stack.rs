@@ -11,10 +11,11 @@ const PARTS: [(&str, &str); 13] = [
     ("branch", "mispredicted branches"),
     ("front", "instruction fetches"),
     ("tlb", "look-ups of TLBs"),
-    ("walk_l1", "page walks served by the L1 cache"),
-    ("walk_l2", "page walks served by the L2 cache"),
-    ("walk_llc", "page walks served by the last-level cache"),
-    ("walk_dram", "page walks served by DRAM"),
+    // Look-ups in memory: those of lookasides that load what they look in.
+    ("walk_l1", "page walks and look-ups served by the L1 cache"),
+    ("walk_l2", "page walks and look-ups served by the L2 cache"),
+    ("walk_llc", "page walks and look-ups served by the last-level cache"),
+    ("walk_dram", "page walks and look-ups served by DRAM"),
     ("l1", "data from the L1 cache"),
     ("l2", "data from the L2 cache"),
     ("llc", "data from the last-level cache"),
@@ -133,9 +134,16 @@ impl CycleStack {
         self.parts.iter().find(|(of, _)| *of == words).map_or(0.0, |(_, cycles)| *cycles)
     }
 
+    /// What changes from one run to another, in words. `None` without stacks, and for a mix of programs: its
+    /// stack is a mean over the cores, which is not where the time until the last of them ends goes.
+    pub fn change(from: &RunResult, to: &RunResult) -> Option<String> {
+        let (from, to) = CycleStack::of(from).filter(|_| !is_mix(from)).zip(CycleStack::of(to))?;
+        Some(from.change_to(&to))
+    }
+
     /// What changes from this stack to another, in words: `440 fewer cycles per 1000 instructions: -400 for
-    /// page walks served by DRAM, ...`.
-    pub fn change_to(&self, other: &CycleStack) -> String {
+    /// page walks and look-ups served by DRAM, ...`.
+    fn change_to(&self, other: &CycleStack) -> String {
         let mut words: Vec<&str> = self.parts.iter().map(|(words, _)| *words).collect();
         words.extend(other.parts.iter().map(|(words, _)| *words).filter(|of| self.parts.iter().all(|(w, _)| w != of)));
         let mut changes: Vec<(f64, &str)> = words.iter().map(|of| (other.part(of) - self.part(of), *of)).collect();
@@ -150,6 +158,11 @@ impl CycleStack {
         let head = format!("{} {direction} cycles per 1000 instructions", short(change.abs()));
         if named.is_empty() { head } else { format!("{head}: {}", named.join(", ")) }
     }
+}
+
+/// Whether the cores run different programs.
+pub(crate) fn is_mix(run: &RunResult) -> bool {
+    run.cores.iter().any(|core| core.program != run.cores[0].program)
 }
 
 #[cfg(test)]
@@ -174,7 +187,7 @@ mod tests {
         let stack = CycleStack::of(&run(&counters)).unwrap();
         assert!((stack.total() - 1500.0).abs() < 1e-9);
         assert_eq!((stack.part("page faults"), stack.part("zeroing pages")), (150.0, 50.0));
-        assert_eq!(stack.part("page walks served by DRAM"), 900.0);
+        assert_eq!(stack.part("page walks and look-ups served by DRAM"), 900.0);
         // Cycles of the operating system without a cause in the ledger (waits for locks) are still there.
         let stack = CycleStack::of(&run(&counters[..3])).unwrap();
         assert_eq!((stack.part("the operating system"), stack.total()), (200.0, 1500.0));
@@ -187,7 +200,7 @@ mod tests {
         let of = |words: &str| Family::of(words);
         assert_eq!(of("mispredicted branches"), Family::Instructions);
         assert_eq!(
-            (of("look-ups of TLBs"), of("page walks served by DRAM")),
+            (of("look-ups of TLBs"), of("page walks and look-ups served by DRAM")),
             (Family::Translation, Family::Translation)
         );
         assert_eq!((of("data from DRAM"), of("stores")), (Family::Data, Family::Stores));
@@ -207,7 +220,8 @@ mod tests {
         };
         assert_eq!(
             of(9000, 1000, 50).change_to(&of(1000, 2000, 0)),
-            "705 fewer cycles per 1000 instructions: -800 for page walks served by DRAM, +100 for data from DRAM"
+            "705 fewer cycles per 1000 instructions: -800 for page walks and look-ups served by DRAM, +100 for data from \
+             DRAM"
         );
         assert_eq!(of(1, 1, 1).change_to(&of(1, 1, 1)), "0 more cycles per 1000 instructions");
     }

@@ -172,7 +172,7 @@ pub(crate) fn terms() -> Vec<Term> {
     ];
     let rows = ROWS.iter().map(|(label, shows, _)| (*label, *shows));
     let rows = rows.chain(others).map(|(label, shows)| Term::row(label, shows));
-    let stack = STACK.iter().chain([&ALL_CYCLES, &(CPI, ALL_CYCLES.1)]);
+    let stack = STACK.iter().chain([&ALL_CYCLES, &(CPI, ALL_CYCLES.1), &(CPI_OF_CORES, ALL_CYCLES.1)]);
     let stack = stack.map(|(label, measure)| Term::row(label, &[&format!("{MEASURE}{measure}")]));
     rows.chain(stack).map(|term| term.at("tables of run and compare")).collect()
 }
@@ -187,7 +187,7 @@ const PADDING: usize = 2;
 pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
     let (names, rows) = comparison_rows(runs);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let blocks = blocks(&names, &rows, width);
+    let blocks = blocks(SIMULATED, &names, &rows, width);
     let tables: Vec<String> =
         blocks.into_iter().map(|columns| block(SIMULATED, &names, &rows, columns, width)).collect();
     tables.join("\n")
@@ -242,7 +242,8 @@ pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
         rows.push((WEIGHTED, weighted));
     }
     let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
-    let tables = blocks(&names, &rows, width).into_iter().map(|columns| block(CORES, &names, &rows, columns, width));
+    let blocks = blocks(CORES, &names, &rows, width).into_iter();
+    let tables = blocks.map(|columns| block(CORES, &names, &rows, columns, width));
     Some(tables.collect::<Vec<_>>().join("\n"))
 }
 
@@ -252,7 +253,7 @@ const STACK: [(&str, &str); 11] = [
     ("branch mispredictions", "cpi_branch"),
     ("front end", "cpi_front"),
     ("TLB look-ups", "cpi_tlb"),
-    ("page walks", "cpi_walk"),
+    ("page walks and look-ups in memory", "cpi_walk"),
     ("data from L1", "cpi_l1"),
     ("data from L2", "cpi_l2"),
     ("data from LLC", "cpi_llc"),
@@ -269,7 +270,9 @@ const LEAST_SHOWN: f64 = 0.0005;
 pub fn stack_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
     let (names, rows) = stack_rows(runs)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let tables = blocks(&names, &rows, width).into_iter().map(|columns| block(CPI, &names, &rows, columns, width));
+    let head = if runs.iter().any(|run| run.cores.len() > 1) { CPI_OF_CORES } else { CPI };
+    let blocks = blocks(head, &names, &rows, width).into_iter();
+    let tables = blocks.map(|columns| block(head, &names, &rows, columns, width));
     Some(tables.collect::<Vec<_>>().join("\n"))
 }
 
@@ -291,13 +294,14 @@ fn three_digits(value: f64) -> String {
 
 /// Heads of the tables' first columns.
 const CPI: &str = "cycles per instruction";
+const CPI_OF_CORES: &str = "cycles per instruction, mean of the cores";
 const SIMULATED: &str = "simulated";
 const CORES: &str = "instructions per cycle";
 
 /// The designs of each table, by number.
-fn blocks(names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) -> Vec<Range<usize>> {
+fn blocks(head: &str, names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) -> Vec<Range<usize>> {
     let width = width.unwrap_or(usize::MAX);
-    let first = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let first = rows.iter().map(|(name, _)| *name).chain([head]).map(|name| name.chars().count()).max().unwrap_or(0);
     let column = |at: usize| {
         let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
         PADDING + cells.chain([names[at].chars().count()]).max().unwrap_or(0)
@@ -409,13 +413,22 @@ mod tests {
         let mut radix = run("radix", 1000);
         radix.measures =
             [("cpi", 2.5), ("cpi_base", 0.25), ("cpi_walk", 2.25), ("cpi_os", 0.0)].map(|(n, v)| (n.into(), v)).into();
-        let table = stack_table(&[radix, run("untimed", 1000)], None).unwrap();
+        let table = stack_table(&[radix.clone(), run("untimed", 1000)], None).unwrap();
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(rows[1].contains(&"radix") && !table.contains("untimed"), "{table}");
         assert!(rows[3].contains(&"base") && rows[3].contains(&"0.250"), "{table}");
-        assert!(rows[4].contains(&"walks") && rows[5].contains(&"all") && rows[5].contains(&"2.500"), "{table}");
+        assert!(
+            table.contains("│ page walks and look-ups in memory   2.250 │")
+                && rows[5].contains(&"all")
+                && rows[5].contains(&"2.500"),
+            "{table}"
+        );
         assert_eq!(rows.len(), 7, "no row for what no design has: {table}");
         assert_eq!(stack_table(&[run("untimed", 1000)], None), None);
+        assert!(!table.contains("mean of the cores"), "{table}");
+        radix.cores = vec![CoreResult::default(); 2];
+        let table = stack_table(&[radix], None).unwrap();
+        assert!(table.contains("│ cycles per instruction, mean of the cores   radix │"), "{table}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and why.
 
 use crate::interval::SpeedUp;
-use crate::stack::CycleStack;
+use crate::stack::{CycleStack, is_mix};
 use ambulator_simulator::{RunResult, Status};
 
 /// A design of a comparison.
@@ -50,11 +50,12 @@ impl Verdict {
             others.iter().filter_map(|one| Some((SpeedUp::of(base.run, one.run)?, *one))).collect();
         rated.sort_by(|a, b| b.0.ratio.total_cmp(&a.0.ratio));
         let name = &base.run.design;
-        let Some((speed_up, best)) = rated.first().filter(|(best, _)| best.differs() && best.ratio > 1.0) else {
+        let Some((speed_up, best)) = rated.iter().find(|(of, _)| of.differs() && of.ratio > 1.0) else {
             let worse = rated.iter().all(|(speed_up, _)| speed_up.differs());
-            self.sentences.push(match worse {
-                true => format!("Best: {name}. The others are slower."),
-                false => format!("Best: none. No design is faster than {name} beyond the 95% interval."),
+            self.sentences.push(match others {
+                [other] if worse => format!("Best: {name}. {} is slower.", other.run.design),
+                _ if worse => format!("Best: {name}. Every other design that can be built is slower."),
+                _ => format!("Best: none. No design is faster than {name} beyond the 95% interval."),
             });
             return;
         };
@@ -64,29 +65,46 @@ impl Verdict {
             None => "the region is too short for an interval".into(),
         };
         let mut text = format!("Best: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
-        let ties = rated[1..].iter().filter(|(other, _)| !speed_up.exceeds(other) && other.differs());
-        let ties: Vec<&str> = ties.map(|(_, other)| other.run.design.as_str()).collect();
+        // Intervals of speed-ups over the baseline may meet although one of two designs is always faster.
+        let is_tie = |other: &&Candidate<'_>| SpeedUp::of(other.run, best.run).is_some_and(|over| !over.differs());
+        let ties = rated.iter().map(|(_, other)| *other).filter(|other| !std::ptr::eq(*other, *best)).filter(is_tie);
+        let ties: Vec<&str> = ties.map(|other| other.run.design.as_str()).collect();
         if !ties.is_empty() {
-            text += &format!(" Within its interval: {}.", ties.join(", "));
+            text += &format!(" Not told apart from it: {}.", ties.join(", "));
         }
         self.sentences.push(text);
         self.sentences.extend(share_of_paging(base, best, speed_up));
-        if let Some((from, to)) = CycleStack::of(base.run).zip(CycleStack::of(best.run)) {
-            self.sentences.push(format!("Why: {}.", from.change_to(&to)));
+        if let Some(change) = CycleStack::change(base.run, best.run) {
+            self.sentences.push(format!("Why: {change}."));
             self.told = Some(best.run.design.clone());
         }
     }
 }
 
-/// Speed-ups of a mix in which each program counts the same. The speed-ups of the table are of all
-/// instructions until the last core ends.
+/// Speed-ups of a mix in which each program counts the same. All others are of the time until the last core
+/// ends.
 fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
-    let mut programs: Vec<&str> = base.run.cores.iter().map(|core| core.program.as_str()).collect();
-    programs.dedup();
     let one = |other: &&Candidate<'_>| format!("{} {:.3}", other.run.design, other.run.weighted_speedup);
     let all: Vec<String> = others.iter().map(one).collect();
-    (programs.len() > 1 && !all.is_empty())
-        .then(|| format!("If each program of the mix counts the same (weighted speed-up): {}.", all.join(", ")))
+    let mut last: Vec<Option<String>> = others.iter().chain([&base]).map(|of| last_core(of.run)).collect();
+    last.dedup();
+    let last = match &last[..] {
+        [Some(one)] => one.as_str(),
+        _ => "not the same core on each design",
+    };
+    (is_mix(base.run) && !all.is_empty()).then(|| {
+        format!(
+            "The speed-ups above are of the time until the last core ends ({last}). If each program of the mix counts the \
+             same (weighted speed-up): {}.",
+            all.join(", ")
+        )
+    })
+}
+
+/// The core that ends last, with its program.
+fn last_core(run: &RunResult) -> Option<String> {
+    let (number, core) = run.cores.iter().enumerate().max_by_key(|(_, core)| core.cycles)?;
+    Some(format!("core {number}, {}", core.program))
 }
 
 /// Whether two candidates have one bound: one paging policy.
@@ -217,30 +235,84 @@ mod tests {
             ]
         );
         let verdict = Verdict::of(&[of(&radix, &radix), of(&slower, &radix)]);
-        assert_eq!(verdict.sentences[1], "Best: radix. The others are slower.");
+        assert_eq!(verdict.sentences[1], "Best: radix. hashed is slower.");
+        // An ideal that is no different does not make this wrong.
+        let (ideal, slow) = (run("perfect", 10_000), run("clustered", 11_000));
+        let all = [of(&radix, &ideal), of(&ideal, &ideal), of(&slower, &ideal), of(&slow, &ideal)];
+        assert_eq!(Verdict::of(&all).sentences[1], "Best: radix. Every other design that can be built is slower.");
     }
 
     #[test]
     fn designs_that_the_interval_does_not_tell_apart_are_named_together() {
         let (radix, thp, lvm) = (run("radix", 10_000), run("thp", 5_000), run("lvm", 5_000));
         let verdict = Verdict::of(&[of(&radix, &lvm), of(&thp, &lvm), of(&lvm, &lvm)]);
-        assert!(verdict.sentences[1].ends_with("Within its interval: lvm."), "{verdict:?}");
+        assert!(verdict.sentences[1].ends_with("Not told apart from it: lvm."), "{verdict:?}");
+    }
+
+    /// A run of windows whose cycles these are, times a factor.
+    fn windows(design: &str, factor: f64, cycles: impl Fn(u64) -> u64) -> RunResult {
+        let mut at = 0;
+        let point = |window| {
+            at += (factor * cycles(window) as f64) as u64;
+            (1000 * (window + 1), at)
+        };
+        let windows: Vec<(u64, u64)> = (0..20).map(point).collect();
+        RunResult { ipc: 20_000.0 / at as f64, windows, ..run(design, 1000) }
+    }
+
+    #[test]
+    fn designs_whose_intervals_meet_are_told_apart_by_their_difference() {
+        // Both gain much in every other window, and the better one gains 2% more in each.
+        let gains = |window: u64| if window.is_multiple_of(2) { 5_000 } else { 9_000 };
+        let radix = run("radix", 10_000);
+        let (best, next, same) =
+            (windows("best", 1.0, gains), windows("next", 1.02, gains), windows("same", 1.0, gains));
+        let over = |run| SpeedUp::of(&radix, run).unwrap();
+        assert!(over(&best).ratio - over(&best).half.unwrap() < over(&next).ratio, "the intervals meet");
+        let all = [of(&radix, &radix), of(&next, &radix), of(&best, &radix), of(&same, &radix)];
+        let said = &Verdict::of(&all).sentences[1];
+        assert!(said.contains("Best: best, ") && said.ends_with(" Not told apart from it: same."), "{said}");
+    }
+
+    #[test]
+    fn a_design_of_which_nothing_is_certain_does_not_hide_the_best() {
+        let radix = run("radix", 10_000);
+        let noisy = windows("noisy", 1.0, |window| if window < 2 { 50_000 } else { 3_000 });
+        let clear = windows("clear", 1.0, |_| 8_000);
+        assert!(noisy.ipc > clear.ipc);
+        let said = &Verdict::of(&[of(&radix, &radix), of(&noisy, &radix), of(&clear, &radix)]).sentences[1];
+        assert!(said.starts_with("Best: clear, ") && said.ends_with(" Not told apart from it: noisy."), "{said}");
     }
 
     #[test]
     fn a_mix_has_weighted_speed_ups() {
-        let core = |program: &str| ambulator_simulator::CoreResult { program: program.into(), ..Default::default() };
-        let mix = |design: &str, programs: [&str; 2], weighted_speedup| RunResult {
-            cores: programs.map(core).into(),
-            weighted_speedup,
-            ..run(design, 1000)
+        let core = |(program, cycles): (&str, u64)| ambulator_simulator::CoreResult {
+            program: program.into(),
+            cycles,
+            ..Default::default()
         };
-        let (radix, thp) = (mix("radix", ["gups", "bfs"], 1.0), mix("thp", ["gups", "bfs"], 1.04));
+        let mix = |design: &str, cores: [(&str, u64); 2], cycles, weighted_speedup| {
+            let mut run = RunResult { cores: cores.map(core).into(), weighted_speedup, ..run(design, cycles) };
+            run.counters.insert("core.window.stack_base".into(), 1000 * cycles);
+            run
+        };
+        let radix = mix("radix", [("gups", 100), ("bfs", 200)], 1000, 1.0);
+        let of_thp = |first| mix("thp", [("gups", first), ("bfs", 190)], 900, 1.04);
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&of_thp(90), &radix)]);
+        assert_eq!(
+            verdict.sentences[2],
+            "The speed-ups above are of the time until the last core ends (core 1, bfs). If each program of the mix counts \
+             the same (weighted speed-up): thp 1.040."
+        );
+        // A mean over the cores does not tell why the last one ends when it does.
+        assert!(verdict.told.is_none() && !verdict.sentences.concat().contains("Why"), "{verdict:?}");
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&of_thp(195), &radix)]);
+        assert!(verdict.sentences[2].contains("ends (not the same core on each design)."), "{verdict:?}");
+        let same = |design, cycles| mix(design, [("gups", 1), ("gups", 1)], cycles, 1.0);
+        let (radix, thp) = (same("radix", 1000), same("thp", 900));
         let verdict = Verdict::of(&[of(&radix, &radix), of(&thp, &radix)]);
-        assert!(verdict.sentences.last().unwrap().ends_with("(weighted speed-up): thp 1.040."), "{verdict:?}");
-        let same = mix("radix", ["gups", "gups"], 1.0);
-        let verdict = Verdict::of(&[of(&same, &same), of(&thp, &same)]);
         assert!(verdict.sentences.iter().all(|sentence| !sentence.contains("weighted")));
+        assert_eq!(verdict.told.as_deref(), Some("thp"));
     }
 
     #[test]
@@ -252,7 +324,7 @@ mod tests {
         };
         let (radix, thp) = (stack(run("radix", 10_000), 100_000), stack(run("thp", 5_000), 0));
         let verdict = Verdict::of(&[of(&radix, &thp), of(&thp, &thp)]);
-        let why = "Why: 5000 fewer cycles per 1000 instructions: -5000 for page walks served by DRAM.";
+        let why = "Why: 5000 fewer cycles per 1000 instructions: -5000 for page walks and look-ups served by DRAM.";
         assert_eq!((verdict.sentences.last().unwrap().as_str(), verdict.told.as_deref()), (why, Some("thp")));
     }
 

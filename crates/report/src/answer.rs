@@ -91,7 +91,7 @@ mod tests {
         };
         let found = answer(vec![stack("radix", 1000, 18_000), stack("thp", 500, 8000)]);
         assert!(found.what.starts_with("Best: thp, 2.000 times as fast as radix"), "{found:?}");
-        let why = "Why: 500 fewer cycles per 1000 instructions: -500 for page walks served by DRAM.";
+        let why = "Why: 500 fewer cycles per 1000 instructions: -500 for page walks and look-ups served by DRAM.";
         assert_eq!(found.why.as_deref(), Some(why));
     }
 

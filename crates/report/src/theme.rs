@@ -163,7 +163,7 @@ fn config(ink: &str, faint: &str) -> Value {
         },
         "legend": {
             "orient": "bottom", "title": null, "labelFontSize": 13, "labelColor": ink, "symbolSize": 110,
-            "labelLimit": 280, "rowPadding": 4, "columnPadding": 18, "symbolStrokeWidth": 2,
+            "labelLimit": 360, "rowPadding": 4, "columnPadding": 18, "symbolStrokeWidth": 2,
         },
         "text": {"fontSize": 12, "color": ink},
         "rule": {"color": ink},
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn figures_for_papers_have_the_widths_of_columns_and_legends_that_fit() {
-        let long = "page walks served by the last-level cache";
+        let long = "page walks and look-ups served by the last-level cache";
         let of = |domain: Value| json!({"height": {"step": 22}, "encoding": {"color": {"scale": {"domain": domain}}}});
         let columns = |spec: &Value, width| for_paper(spec, width)["encoding"]["color"]["legend"]["columns"].clone();
         assert_eq!(columns(&of(json!([long, "b"])), PaperWidth::Column), 1);

@@ -3,12 +3,13 @@
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
 use crate::path::{TranslationPath, Translator};
-use crate::spec::RunMode;
+use crate::spec::{RunMode, Spec};
 use crate::stream::SharedStream;
 use crate::walk_steps::{DataAccess, LoadSummary, WalkEnd, WalkSteps, attempts};
 use crate::{Job, Progress};
 use ambulator_base::watch::{self, StepKind};
 use ambulator_base::{AccessKind, Invalid, RecordKind, RecordSource, VirtAddr};
+use ambulator_hardware::Served;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,7 +62,7 @@ pub fn explain_walk(
                     job.spec.mmu.va_bits, job.design
                 )));
             }
-            let steps = machine.explain(va, access).map_err(|why| failed(job, &why))?;
+            let steps = machine.explain(&job.spec, va, access).map_err(|why| failed(job, &why))?;
             Ok(WalkSteps { design: job.design.clone(), program: program.clone(), ..steps })
         })
         .collect()
@@ -210,7 +211,7 @@ impl Machine {
     ///
     /// # Errors
     /// What precedes the translation fails.
-    fn explain(&mut self, va: VirtAddr, access: AccessKind) -> Result<WalkSteps, Stop> {
+    fn explain(&mut self, spec: &Spec, va: VirtAddr, access: AccessKind) -> Result<WalkSteps, Stop> {
         self.carry_out_everywhere()?;
         let core = &mut self.hw.cores[0];
         // The last translation of a set is kept for the simulator's speed: hardware looks it up.
@@ -257,7 +258,16 @@ impl Machine {
         let data = located.ok().map(|located| {
             let known = located.ready.max(located.known);
             let done = hw.hierarchy.access(0, located.at, access, VirtAddr(0), known);
-            DataAccess { served: ambulator_mmu::level(done.served).to_owned(), cycles: done.ready.since(known) }
+            let cycles = done.ready.since(known);
+            // A line in flight counts as found in the cache that waits for it.
+            let cache = match done.served {
+                Served::L1 => Some(&spec.l1d),
+                Served::L2 => Some(&spec.l2),
+                Served::Llc => Some(&spec.llc),
+                Served::Dram => None,
+            };
+            let in_flight = cache.is_some_and(|cache| cycles > cache.latency);
+            DataAccess { served: ambulator_mmu::level(done.served).to_owned(), cycles, in_flight }
         });
         Ok(WalkSteps {
             design: String::new(),

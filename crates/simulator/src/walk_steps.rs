@@ -95,6 +95,20 @@ pub struct DataAccess {
     pub served: String,
     /// Cycles from the translation to the data.
     pub cycles: u64,
+    /// The line was already on its way to that level.
+    #[serde(default)]
+    pub in_flight: bool,
+}
+
+impl DataAccess {
+    /// The access in a sentence.
+    pub fn sentence(&self) -> String {
+        let DataAccess { served, cycles, in_flight } = self;
+        match in_flight {
+            true => format!("The data's line is already on its way to {served}, and there {cycles} cycles later."),
+            false => format!("The data comes from {served}, {cycles} cycles later."),
+        }
+    }
 }
 
 /// A leaf on the critical path: the interval of its cycles.
@@ -310,8 +324,8 @@ impl WalkSteps {
             let _ = write!(text, "physical address {physical} ");
         }
         let _ = writeln!(text, "after {} cycles. {}", self.cycles, self.oracle);
-        if let Some(DataAccess { served, cycles }) = &self.data {
-            let _ = writeln!(text, "The data comes from {served}, {cycles} cycles later.");
+        if let Some(data) = &self.data {
+            let _ = writeln!(text, "{}", data.sentence());
         }
         text
     }

@@ -29,7 +29,7 @@ ambulator_base::counters! {
         duplicates: Events timed,
         /// Candidates rejected by the degree filter.
         filtered: Events timed,
-        /// Wrong data lines fetched from frames of other processes.
+        /// Wrong data lines fetched from frames without the process's data: free, the kernel's, or another's.
         foreign: Events timed,
         /// Candidates rejected because their frames are not the process's.
         confined: Events timed,

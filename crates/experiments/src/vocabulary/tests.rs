@@ -25,7 +25,7 @@ fn every_kind_of_name_is_explained() {
         ("mmu.walks", "mmu.walks (counter)"),
         ("MMU cycles per access", "measures.mmu_cycles_per_access: Cycles in the MMU per load"),
         ("  from L2/LLC/DRAM, %", "measures.walk_served_dram: Share of walk loads served by DRAM. [ratio]"),
-        ("page walks served by DRAM", "core.window.stack_walk_dram: "),
+        ("page walks and look-ups served by DRAM", "core.window.stack_walk_dram: "),
         ("core 3, bfs", "cores.ipc: By core: instructions per cycle."),
         ("set.mmu.l2_tlb.entries", "Settings that differ"),
         ("series.counters.mmu.walks", "mmu.walks (counter)"),

@@ -39,7 +39,10 @@ fn speed_ups_are_those_of_the_runs_and_small_ones_are_no_difference() {
 fn stacks_leave_out_what_no_run_has_and_add_up() {
     let found = chart("cycles");
     let heads: Vec<&str> = found.table.columns.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(heads, ["program", "design", "instructions that nothing delays", "page walks served by DRAM", "all"]);
+    assert_eq!(
+        heads,
+        ["program", "design", "instructions that nothing delays", "page walks and look-ups served by DRAM", "all"]
+    );
     assert_eq!(found.table.rows[0][2..], [json!(250), json!(450), json!(700)]);
 }
 

@@ -50,9 +50,7 @@ fn picture(walk: &WalkSteps) -> String {
 /// A translation as the page shows it.
 fn walk(walk: &WalkSteps) -> String {
     let steps: String = flatten(walk).iter().map(details::item).collect();
-    let data = walk.data.as_ref().map_or(String::new(), |data| {
-        format!(" The data comes from {}, {} cycles later.", escaped(&data.served), data.cycles)
-    });
+    let data = walk.data.as_ref().map_or(String::new(), |data| format!(" {}", escaped(&data.sentence())));
     format!(
         "<div class=\"sum\" data-cycles=\"{}\" data-loads=\"{}\" data-rounds=\"{}\" data-physical=\"{}\" \
          data-kernel=\"{}\"><p class=\"answer\"><b>{}</b></p><p class=\"cost\">{}</p></div>\

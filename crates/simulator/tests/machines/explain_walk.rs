@@ -216,6 +216,9 @@ fn guesses_are_judged() {
     );
     for walk in &walks {
         check(walk);
+        // The right guess fetches the data's line while the walk goes on.
+        assert!(walk.data.as_ref().unwrap().in_flight, "{}", walk.text());
+        assert!(walk.text().contains("The data's line is already on its way to L2, and there "), "{}", walk.text());
         let guesses: Vec<&Step> =
             all(walk).into_iter().filter(|step| step.kind == StepKind::Fetch && step.hit.is_some()).collect();
         assert!(!guesses.is_empty(), "{}", walk.text());
@@ -255,6 +258,7 @@ fn the_text_names_design_program_and_address() {
     let first = text.lines().next().unwrap_or_default();
     assert!(first.starts_with("lvm: load of 0x1000900000 (scripted, after "), "{first}");
     assert!(text.contains("gapped page table") && text.contains("slope") && text.contains("LVM Sec."), "{text}");
+    assert!(!walk.data.as_ref().unwrap().in_flight && text.contains("\nThe data comes from "), "{text}");
     let last = text.lines().rev().find(|line| line.starts_with("physical address")).unwrap_or_default();
     assert!(last.contains(&format!("after {} cycles", walk.cycles)), "{last}");
 }
