@@ -492,11 +492,12 @@ impl Channel {
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
-        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[0]));
+        let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        // Of the best so far: its place, its command's tick, its activation's, and whether it is a write.
-        let (mut best_at, mut best_column, mut best_activate, mut best_is_write) = (0, u64::MAX, 0, false);
-        for (at, request) in candidates[..count].iter().enumerate() {
+        let candidates = &candidates[..count];
+        // Of the best so far: its place, its command's tick, and its activation's.
+        let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
+        for (at, request) in candidates.iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
             if arrival >= best_column {
@@ -507,44 +508,39 @@ impl Channel {
             if *scanned == scan && (!hits || arrival > *blocked || bank.hits >= row_hit_cap) {
                 continue;
             }
-            let group = &groups[request.group as usize];
             if !ONE_RANK {
                 (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
             }
-            let kind = if request.write { write_floor } else { read_floor.max(rank_read).max(group.read) };
-            let mut column = kind.max(group.column);
-            let mut activate = 0;
+            let group = &groups[request.group as usize];
+            let (mut column, mut activate) = (group.column, 0);
             if hits {
-                if column >= best_column {
-                    continue;
-                }
                 column = column.max(arrival).max(bank.column);
             } else {
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
-                if column.max(rank_activate + rcd) >= best_column {
-                    continue;
-                }
                 let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
                 activate = rank_activate.max(ready).max(group.activate);
                 column = column.max(activate + rcd);
             }
+            column = column.max(if request.write { write_floor } else { rank_read.max(group.read) });
             if !ONE_RANK && request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if column >= best_column
-                || (best_is_write && hits && arrival > late_from && !request.write && column + turn >= best_column)
-            {
+            if column >= best_column {
                 continue;
             }
-            (best_at, best_column, best_activate, best_is_write) = (at, column, activate, request.write);
+            let late = hits && arrival > late_from && !request.write;
+            if late && column + turn >= best_column && candidates[best_at].write {
+                continue;
+            }
+            (best_at, best_column, best_activate) = (at, column, activate);
             // No command can be sent before.
             if column <= floor {
                 break;
             }
         }
-        let request = candidates[..count].get(best_at)?;
+        let request = candidates.get(best_at)?;
         let outcome = match banks[request.bank as usize].bank.row {
             row if row == request.row => Outcome::Hit,
             NO_ROW => Outcome::Miss,
