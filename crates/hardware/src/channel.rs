@@ -479,7 +479,7 @@ impl Channel {
         if self.ranks.len() == 1 { self.best_of::<true>() } else { self.best_of::<false>() }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn best_of<const ONE_RANK: bool>(&mut self) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
         let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
