@@ -482,16 +482,13 @@ impl Channel {
     #[inline(always)]
     fn best_of<const ONE_RANK: bool>(&mut self) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
-        let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
-        let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
+        let floor = read_floor.min(write_floor);
+        let Channel { rules, banks, groups, ranks, shared, candidates, release, .. } = self;
         let (banks, groups) = (&mut **banks, &**groups);
         let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
         self.scan += 1;
         let scan = self.scan;
         let count = candidates.len().min(rules.read_queue + self.released);
-        // Row hits that came since then go before a write of the batch only if they do not delay it: or they
-        // would go on for ever.
-        let late_from = if self.released > 0 { self.release } else { u64::MAX };
         let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
         let candidates = &candidates[..count];
@@ -512,17 +509,20 @@ impl Channel {
                 (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
             }
             let group = &groups[request.group as usize];
-            let (mut column, mut activate) = (group.column, 0);
-            if hits {
-                column = column.max(arrival).max(bank.column);
-            } else {
+            let (mut column, mut activate) = (arrival.max(bank.column), 0);
+            if !hits {
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
                 let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
-                activate = rank_activate.max(ready).max(group.activate);
-                column = column.max(activate + rcd);
+                activate = rank_activate.max(ready);
+                // Most others than the first go no further.
+                if activate + rcd >= best_column {
+                    continue;
+                }
+                activate = activate.max(group.activate);
+                column = activate + rcd;
             }
-            column = column.max(if request.write { write_floor } else { rank_read.max(group.read) });
+            column = column.max(group.column).max(if request.write { write_floor } else { rank_read.max(group.read) });
             if !ONE_RANK && request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
@@ -530,7 +530,9 @@ impl Channel {
             if column >= best_column {
                 continue;
             }
-            let late = hits && arrival > late_from && !request.write;
+            // Row hits that came since the batch go before a write of it only if they do not delay it: or they
+            // would go on for ever.
+            let late = hits && !request.write && arrival > *release;
             if late && column + turn >= best_column && candidates[best_at].write {
                 continue;
             }
