@@ -280,10 +280,11 @@ impl Channel {
             self.take_back(first, request.arrival);
         }
         let latency = self.rules.cl + self.rules.burst;
-        if self.candidates.is_empty() && self.writes.len() <= self.quiet {
-            // Nothing else waits.
+        // If nothing else waits, or what waits arrives only then.
+        let next = self.candidates.first().map_or(u64::MAX, |first| first.arrival);
+        if request.arrival < next && self.writes.len() <= self.quiet {
             let choice = self.alone(&request);
-            if choice.column < self.ranks[request.rank as usize].due {
+            if choice.column <= next && choice.column < self.ranks[request.rank as usize].due {
                 self.send(Some(&request), &choice);
                 return choice.column + latency;
             }
