@@ -194,7 +194,8 @@ pub(crate) struct Channel {
     groups: Box<[Group]>,
     ranks: Box<[Rank]>,
     shared: Shared,
-    /// Reads and released writes that are not in the plan, by arrival.
+    /// Reads and released writes that are not in the plan, by arrival, the oldest last: it is the first to go,
+    /// and what is taken back or comes late is older than most.
     candidates: Vec<Request>,
     /// How many of them are writes, and when the last batch was released.
     released: usize,
@@ -281,7 +282,7 @@ impl Channel {
         }
         let latency = self.rules.cl + self.rules.burst;
         // If nothing else waits, or what waits arrives only then.
-        let next = self.candidates.first().map_or(u64::MAX, |first| first.arrival);
+        let next = self.candidates.last().map_or(u64::MAX, |oldest| oldest.arrival);
         if request.arrival < next && self.writes.len() <= self.quiet {
             let choice = self.alone(&request);
             if choice.column <= next && choice.column < self.ranks[request.rank as usize].due {
@@ -289,7 +290,7 @@ impl Channel {
                 return choice.column + latency;
             }
         }
-        insert(&mut self.candidates, &request);
+        insert_late(&mut self.candidates, &request);
         loop {
             let (number, column) = self.serve();
             if number == request.number {
@@ -378,7 +379,7 @@ impl Channel {
                         let count = &mut self.filter[Self::filter_of(request.line)];
                         *count = count.saturating_add(1);
                     }
-                    insert(&mut self.candidates, request);
+                    insert_late(&mut self.candidates, request);
                 }
                 Some(Step::Refresh { rank, due, refreshed, banks }) => {
                     self.ranks[rank].due = due;
@@ -426,7 +427,7 @@ impl Channel {
             // The channel is idle from its last command on until the first candidate arrives.
             Some(last) => {
                 let from = last.arrival.max(self.plan.last_column());
-                if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
+                if self.candidates.last().is_none_or(|oldest| from < oldest.arrival) { from } else { u64::MAX }
             }
             None => u64::MAX,
         };
@@ -445,8 +446,9 @@ impl Channel {
         self.tally.batches += 1;
         self.release = from;
         self.released += count;
-        let place = self.candidates.partition_point(|other| other.arrival <= from);
-        let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
+        let place = self.candidates.partition_point(|other| other.arrival > from);
+        let released =
+            self.writes.drain(..count).rev().map(|write| Request { arrival: write.arrival.max(from), ..write });
         self.candidates.splice(place..place, released);
     }
 
@@ -492,10 +494,11 @@ impl Channel {
         let count = candidates.len().min(rules.read_queue + self.released);
         let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        let candidates = &candidates[..count];
+        let newer = candidates.len() - count;
+        let candidates = &candidates[newer..];
         // Of the best so far: its place, its command's tick, and its activation's.
         let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
-        for (at, request) in candidates.iter().enumerate() {
+        for (at, request) in candidates.iter().enumerate().rev() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
             if arrival >= best_column {
@@ -549,7 +552,7 @@ impl Channel {
             NO_ROW => Outcome::Miss,
             _ => Outcome::Conflict,
         };
-        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
+        Some(Choice { at: newer + best_at, column: best_column, activate: best_activate, outcome })
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -586,7 +589,11 @@ impl Channel {
         let command = self.plan.push(request.arrival);
         command.request = *request;
         if alone.is_none() {
-            self.candidates.remove(at);
+            if at + 1 == self.candidates.len() {
+                self.candidates.pop();
+            } else {
+                self.candidates.remove(at);
+            }
         }
         let request = &command.request;
         let bank = &mut self.banks[request.bank as usize].bank;
@@ -660,6 +667,19 @@ fn insert(list: &mut Vec<Request>, request: &Request) {
     let mut place = list.len();
     while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;
+    }
+    list.insert(place, *request);
+}
+
+/// The same for a list with the oldest last.
+#[inline(always)]
+fn insert_late(list: &mut Vec<Request>, request: &Request) {
+    let mut place = list.len();
+    while place > 0 && list[place - 1].arrival <= request.arrival {
+        place -= 1;
+    }
+    while place < list.len() && request.precedes(&list[place]) {
+        place += 1;
     }
     list.insert(place, *request);
 }
