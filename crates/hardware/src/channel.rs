@@ -400,6 +400,8 @@ impl Channel {
                 [only] if !only.write => Some(self.alone(only)),
                 _ => self.best(),
             };
+            #[cfg(test)]
+            assert_eq!(best.as_ref().map(|best| (best.at, best.column)), self.plain_choice());
             if self.writes.len() > self.quiet && self.releases(best.as_ref()) {
                 continue;
             }
