@@ -44,6 +44,13 @@ pub(crate) struct Rules {
     pub turn: u64,
 }
 
+impl Rules {
+    /// Up to so many writes wait without a batch: it begins when there are more, and has a write at least.
+    fn quiet(&self) -> usize {
+        self.write_idle.max(self.write_low).min(self.write_high - 1)
+    }
+}
+
 pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
@@ -113,9 +120,8 @@ pub(crate) struct Group {
 
 #[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Rank {
-    /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
+    /// Its last four activations, the oldest first, each as the end of its tFAW.
     activations: [u64; 4],
-    oldest: usize,
     activate: u64,
     /// When it takes a read after its last write.
     read: u64,
@@ -140,7 +146,6 @@ pub(crate) struct Shared {
 pub(crate) struct Tally {
     /// Hits, misses and conflicts of data, then of tables.
     pub outcomes: [i64; 6],
-    pub activates: i64,
     pub held: i64,
     pub forwarded: i64,
     pub merged: i64,
@@ -152,8 +157,15 @@ impl Tally {
     #[inline(always)]
     fn count(&mut self, table: bool, outcome: Outcome, held: bool, by: i64) {
         self.outcomes[outcome as usize + 3 * usize::from(table)] += by;
-        self.activates += if outcome == Outcome::Hit { 0 } else { by };
-        self.held += if held { by } else { 0 };
+        if held {
+            self.held += by;
+        }
+    }
+
+    /// Rows activated: for all but row hits.
+    pub fn activates(&self) -> i64 {
+        let [_, misses, conflicts, _, table_misses, table_conflicts] = self.outcomes;
+        misses + conflicts + table_misses + table_conflicts
     }
 
     /// Lines that the bus has carried.
@@ -182,13 +194,17 @@ pub(crate) struct Channel {
     groups: Box<[Group]>,
     ranks: Box<[Rank]>,
     shared: Shared,
-    /// Reads and released writes that are not in the plan, by arrival.
+    /// Reads and released writes that are not in the plan, by arrival, the oldest last: it is the first to go,
+    /// and what is taken back or comes late is older than most.
     candidates: Vec<Request>,
     /// How many of them are writes, and when the last batch was released.
     released: usize,
     release: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
+    /// [`Rules::quiet`].
+    #[state(skip)]
+    quiet: usize,
     filter: Box<[u8]>,
     plan: Plan,
     number: u32,
@@ -216,7 +232,6 @@ impl Channel {
         let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0 };
         let rank = |rank| Rank {
             activations: [0; 4],
-            oldest: 0,
             activate: 0,
             read: 0,
             due: if rules.refi == 0 { u64::MAX } else { first_refresh(rank) },
@@ -232,6 +247,7 @@ impl Channel {
             released: 0,
             release: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
+            quiet: rules.quiet(),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks, 8 * (rules.rp + rules.rcd + rules.cl)),
             number: 0,
@@ -261,19 +277,20 @@ impl Channel {
         let first = self.plan.first_after(&request, bank, &self.rules);
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
-        while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
-            self.take_back();
+        if self.plan.end() > first || self.plan.refresh_due() > request.arrival {
+            self.take_back(first, request.arrival);
         }
         let latency = self.rules.cl + self.rules.burst;
-        if self.candidates.is_empty() && self.writes.len() <= self.rules.write_idle.min(self.rules.write_high - 1) {
-            // Nothing else waits.
+        // If nothing else waits, or what waits arrives only then.
+        let next = self.candidates.last().map_or(u64::MAX, |oldest| oldest.arrival);
+        if request.arrival < next && self.writes.len() <= self.quiet {
             let choice = self.alone(&request);
-            if choice.column < self.ranks[request.rank as usize].due {
-                self.send(request, &choice);
+            if choice.column <= next && choice.column < self.ranks[request.rank as usize].due {
+                self.send(Some(&request), &choice);
                 return choice.column + latency;
             }
         }
-        insert(&mut self.candidates, request);
+        insert_late(&mut self.candidates, &request);
         loop {
             let (number, column) = self.serve();
             if number == request.number {
@@ -300,7 +317,7 @@ impl Channel {
         *count = count.saturating_add(1);
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        insert(&mut self.writes, request);
+        insert(&mut self.writes, &request);
         // No read came for long: nobody else would send them.
         while self.writes.len() + self.candidates.len() > 4 * self.rules.write_high + self.rules.read_queue {
             self.serve();
@@ -336,40 +353,42 @@ impl Channel {
         }
     }
 
-    /// Takes the last command of the plan back.
-    fn take_back(&mut self) {
-        if let Some(log) = &mut self.log {
-            // Commands from before the log are not in it.
-            log.pop();
-        }
-        match self.plan.pop() {
-            Some(Step::Command(command)) => {
-                let request = command.request;
-                self.banks[request.bank as usize].bank = command.bank;
-                self.groups[request.group as usize] = command.group;
-                if command.outcome != Outcome::Hit {
+    /// Takes back the commands of the plan from number `first` on, and refreshes after tick `arrival`.
+    fn take_back(&mut self, first: u64, arrival: u64) {
+        while self.plan.end() > first || self.plan.refresh_due() > arrival {
+            if let Some(log) = &mut self.log {
+                // Commands from before the log are not in it.
+                log.pop();
+            }
+            match self.plan.pop() {
+                Some(Step::Command(command)) => {
+                    let request = &command.request;
+                    self.banks[request.bank as usize].bank = command.bank;
+                    self.groups[request.group as usize] = command.group;
                     let rank = &mut self.ranks[request.rank as usize];
-                    rank.oldest = (rank.oldest + 3) % 4;
-                    rank.activations[rank.oldest] = command.activation;
-                    rank.activate = command.activate;
+                    if command.outcome != Outcome::Hit {
+                        let [first, second, third, _] = rank.activations;
+                        rank.activations = [command.activation, first, second, third];
+                        rank.activate = command.activate;
+                    }
+                    self.shared = command.shared;
+                    self.tally.count(request.table, command.outcome, command.held, -1);
+                    if request.write {
+                        rank.read = command.read;
+                        self.released += 1;
+                        let count = &mut self.filter[Self::filter_of(request.line)];
+                        *count = count.saturating_add(1);
+                    }
+                    insert_late(&mut self.candidates, request);
                 }
-                self.shared = command.shared;
-                self.tally.count(command.request.table, command.outcome, command.held, -1);
-                if request.write {
-                    self.ranks[request.rank as usize].read = command.read;
-                    self.released += 1;
-                    let count = &mut self.filter[Self::filter_of(request.line)];
-                    *count = count.saturating_add(1);
+                Some(Step::Refresh { rank, due, refreshed, banks }) => {
+                    self.ranks[rank].due = due;
+                    self.ranks[rank].refreshed = refreshed;
+                    let first = rank * banks.len();
+                    self.banks[first..].iter_mut().zip(banks).for_each(|(slot, bank)| slot.bank = *bank);
                 }
-                insert(&mut self.candidates, request);
+                None => {}
             }
-            Some(Step::Refresh { rank, due, refreshed, banks }) => {
-                self.ranks[rank].due = due;
-                self.ranks[rank].refreshed = refreshed;
-                let first = rank * banks.len();
-                self.banks[first..].iter_mut().zip(banks).for_each(|(slot, bank)| slot.bank = *bank);
-            }
-            None => {}
         }
     }
 
@@ -381,23 +400,23 @@ impl Channel {
                 [only] if !only.write => Some(self.alone(only)),
                 _ => self.best(),
             };
-            if self.releases(best.as_ref()) {
+            #[cfg(test)]
+            assert_eq!(best.as_ref().map(|best| (best.at, best.column)), self.plain_choice());
+            if self.writes.len() > self.quiet && self.releases(best.as_ref()) {
                 continue;
             }
             let Some(best) = best else { unreachable!("a request waits") };
-            let request = &self.candidates[best.at];
-            if best.column >= self.ranks[request.rank as usize].due {
-                self.refresh(request.rank as usize, request.arrival);
+            let &Request { rank, arrival, number, .. } = &self.candidates[best.at];
+            if best.column >= self.ranks[rank as usize].due {
+                self.refresh(rank as usize, arrival);
                 continue;
             }
-            let request = self.candidates.remove(best.at);
-            self.send(request, &best);
-            return (request.number, best.column);
+            self.send(None, &best);
+            return (number, best.column);
         }
     }
 
     /// Releases a batch of writes if one begins before the command of `best`.
-    #[inline(always)]
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         // A batch has a write at least.
@@ -410,7 +429,7 @@ impl Channel {
             // The channel is idle from its last command on until the first candidate arrives.
             Some(last) => {
                 let from = last.arrival.max(self.plan.last_column());
-                if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
+                if self.candidates.last().is_none_or(|oldest| from < oldest.arrival) { from } else { u64::MAX }
             }
             None => u64::MAX,
         };
@@ -429,8 +448,9 @@ impl Channel {
         self.tally.batches += 1;
         self.release = from;
         self.released += count;
-        let place = self.candidates.partition_point(|other| other.arrival <= from);
-        let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
+        let place = self.candidates.partition_point(|other| other.arrival > from);
+        let released =
+            self.writes.drain(..count).rev().map(|write| Request { arrival: write.arrival.max(from), ..write });
         self.candidates.splice(place..place, released);
     }
 
@@ -453,7 +473,7 @@ impl Channel {
         } else {
             (request.arrival.max(bank.precharge) + self.rules.rp, Outcome::Conflict)
         };
-        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
+        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[0]);
         Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
     }
 
@@ -464,24 +484,23 @@ impl Channel {
         if self.ranks.len() == 1 { self.best_of::<true>() } else { self.best_of::<false>() }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn best_of<const ONE_RANK: bool>(&mut self) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
-        let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
-        let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
+        let floor = read_floor.min(write_floor);
+        let Channel { rules, banks, groups, ranks, shared, candidates, release, .. } = self;
         let (banks, groups) = (&mut **banks, &**groups);
         let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
         self.scan += 1;
         let scan = self.scan;
         let count = candidates.len().min(rules.read_queue + self.released);
-        // Row hits that came since then go before a write of the batch only if they do not delay it: or they
-        // would go on for ever.
-        let late_from = if self.released > 0 { self.release } else { u64::MAX };
-        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[rank.oldest % 4]));
+        let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        // Of the best so far: its place, its command's tick, its activation's, and whether it is a write.
-        let (mut best_at, mut best_column, mut best_activate, mut best_is_write) = (0, u64::MAX, 0, false);
-        for (at, request) in candidates[..count].iter().enumerate() {
+        let newer = candidates.len() - count;
+        let candidates = &candidates[newer..];
+        // Of the best so far: its place, its command's tick, and its activation's.
+        let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
+        for (at, request) in candidates.iter().enumerate().rev() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
             if arrival >= best_column {
@@ -492,50 +511,50 @@ impl Channel {
             if *scanned == scan && (!hits || arrival > *blocked || bank.hits >= row_hit_cap) {
                 continue;
             }
-            let group = &groups[request.group as usize];
             if !ONE_RANK {
                 (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
             }
-            let kind = if request.write { write_floor } else { read_floor.max(rank_read).max(group.read) };
-            let mut column = kind.max(group.column);
-            let mut activate = 0;
-            if hits {
-                if column >= best_column {
-                    continue;
-                }
-                column = column.max(arrival).max(bank.column);
-            } else {
+            let group = &groups[request.group as usize];
+            let (mut column, mut activate) = (arrival.max(bank.column), 0);
+            if !hits {
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
-                if column.max(rank_activate + rcd) >= best_column {
+                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
+                activate = rank_activate.max(ready);
+                // Most others than the first go no further.
+                if activate + rcd >= best_column {
                     continue;
                 }
-                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
-                activate = rank_activate.max(ready).max(group.activate);
-                column = column.max(activate + rcd);
+                activate = activate.max(group.activate);
+                column = activate + rcd;
             }
+            column = column.max(group.column).max(if request.write { write_floor } else { rank_read.max(group.read) });
             if !ONE_RANK && request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if column >= best_column
-                || (best_is_write && hits && arrival > late_from && !request.write && column + turn >= best_column)
-            {
+            if column >= best_column {
                 continue;
             }
-            (best_at, best_column, best_activate, best_is_write) = (at, column, activate, request.write);
+            // Row hits that came since the batch go before a write of it only if they do not delay it: or they
+            // would go on for ever.
+            let late = hits && !request.write && arrival > *release;
+            if late && column + turn >= best_column && candidates[best_at].write {
+                continue;
+            }
+            (best_at, best_column, best_activate) = (at, column, activate);
             // No command can be sent before.
             if column <= floor {
                 break;
             }
         }
-        let request = candidates[..count].get(best_at)?;
+        let request = candidates.get(best_at)?;
         let outcome = match banks[request.bank as usize].bank.row {
             row if row == request.row => Outcome::Hit,
             NO_ROW => Outcome::Miss,
             _ => Outcome::Conflict,
         };
-        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
+        Some(Choice { at: newer + best_at, column: best_column, activate: best_activate, outcome })
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -561,30 +580,43 @@ impl Channel {
         }
     }
 
-    /// Sends the command of a candidate.
+    /// Sends the command of a request that does not wait, or of the candidate of `choice`.
     #[inline(always)]
-    fn send(&mut self, request: Request, choice: &Choice) {
+    fn send(&mut self, alone: Option<&Request>, choice: &Choice) {
         let rules = &self.rules;
-        let Choice { column, activate, outcome, .. } = *choice;
+        let Choice { at, column, activate, outcome } = *choice;
+        let request = alone.unwrap_or_else(|| &self.candidates[at]);
+        let after_refresh = self.plan.ends_with_refresh();
+        // Field by field: a whole command would be made elsewhere and copied.
+        let command = self.plan.push(request.arrival);
+        command.request = *request;
+        if alone.is_none() {
+            if at + 1 == self.candidates.len() {
+                self.candidates.pop();
+            } else {
+                self.candidates.remove(at);
+            }
+        }
+        let request = &command.request;
         let bank = &mut self.banks[request.bank as usize].bank;
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        let precharge = (outcome == Outcome::Conflict).then(|| request.arrival.max(bank.precharge));
-        let after_refresh = self.plan.ends_with_refresh();
-        // Field by field: a whole command would be made elsewhere and copied.
-        let command = self.plan.push(request.arrival);
-        command.request = request;
         command.column = column;
-        (command.outcome, command.held, command.after_refresh) = (outcome, held, after_refresh);
-        (command.activation, command.activate) = (rank.activations[rank.oldest], rank.activate);
+        command.outcome = outcome;
+        command.held = held;
+        command.after_refresh = after_refresh;
+        command.activation = rank.activations[0];
+        command.activate = rank.activate;
         command.read = rank.read;
-        (command.bank, command.group, command.shared) = (*bank, *group, self.shared);
+        command.bank = *bank;
+        command.group = *group;
+        command.shared = self.shared;
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
-            rank.activations[rank.oldest] = activate + rules.faw;
-            rank.oldest = (rank.oldest + 1) % 4;
+            let [_, second, third, fourth] = rank.activations;
+            rank.activations = [second, third, fourth, activate + rules.faw];
             rank.activate = activate + rules.rrd_s;
             group.activate = activate + rules.rrd_l;
             bank.row = request.row;
@@ -623,8 +655,9 @@ impl Channel {
         }
         if let Some(log) = &mut self.log {
             let closed = if rules.closed { Some(bank.precharge) } else { None };
+            let precharge = (outcome == Outcome::Conflict).then(|| request.arrival.max(command.bank.precharge));
             let row = (outcome != Outcome::Hit).then_some(Opened { activate, precharge });
-            log.push(Sent::Column { request, column, row, closed });
+            log.push(Sent::Column { request: *request, column, row, closed });
         }
         self.tally.count(request.table, outcome, held, 1);
     }
@@ -632,12 +665,25 @@ impl Channel {
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
-fn insert(list: &mut Vec<Request>, request: Request) {
+fn insert(list: &mut Vec<Request>, request: &Request) {
     let mut place = list.len();
     while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;
     }
-    list.insert(place, request);
+    list.insert(place, *request);
+}
+
+/// The same for a list with the oldest last.
+#[inline(always)]
+fn insert_late(list: &mut Vec<Request>, request: &Request) {
+    let mut place = list.len();
+    while place > 0 && list[place - 1].arrival <= request.arrival {
+        place -= 1;
+    }
+    while place < list.len() && request.precedes(&list[place]) {
+        place += 1;
+    }
+    list.insert(place, *request);
 }
 
 #[cfg(test)]

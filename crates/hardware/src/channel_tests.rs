@@ -38,6 +38,51 @@ fn rules() -> Rules {
     }
 }
 
+impl Channel {
+    /// What [`Channel::serve`] is to choose, by a scan without short cuts: a candidate's place, and its
+    /// command's tick. Every choice of every test is compared with it.
+    pub(super) fn plain_choice(&self) -> Option<(usize, u64)> {
+        let Channel { rules, candidates, shared, .. } = self;
+        let window: Vec<&Request> = candidates.iter().rev().take(rules.read_queue + self.released).collect();
+        let mut best: Option<(usize, u64)> = None;
+        for (age, request) in window.iter().enumerate() {
+            let bank = &self.banks[request.bank as usize].bank;
+            let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
+            let hits = bank.row == request.row;
+            let waits = window[..age].iter().find(|other| other.bank == request.bank && other.row != bank.row);
+            let passes = |other: &&Request| {
+                hits && request.arrival <= other.arrival.max(bank.precharge) && bank.hits < rules.row_hit_cap
+            };
+            if !waits.is_none_or(passes) {
+                continue;
+            }
+            let row_is_open = if hits {
+                request.arrival.max(bank.column)
+            } else {
+                let closed = match bank.row {
+                    NO_ROW => request.arrival.max(bank.activate),
+                    _ => request.arrival.max(bank.precharge) + rules.rp,
+                };
+                closed.max(group.activate).max(rank.activate).max(rank.activations[0]) + rules.rcd
+            };
+            let (floor, latency) = match request.write {
+                true => (shared.write_floor, rules.cwl),
+                false => (shared.read_floor.max(group.read).max(rank.read), rules.cl),
+            };
+            let other_rank = if request.rank == shared.rank { 0 } else { shared.bus + rules.rtrs };
+            let column = row_is_open.max(group.column).max(floor).max(other_rank.saturating_sub(latency));
+            let late = hits && !request.write && request.arrival > self.release;
+            let better = best.is_none_or(|(at, least)| {
+                column < least && !(late && candidates[at].write && column + rules.turn >= least)
+            });
+            if better {
+                best = Some((candidates.len() - 1 - age, column));
+            }
+        }
+        best
+    }
+}
+
 fn channel(rules: Rules, ranks: usize) -> Channel {
     let mut channel = Channel::new(rules, ranks, GROUPS, BANKS, |rank| rules.refi - rank as u64 * rules.refi / 2);
     channel.keep_log(true);

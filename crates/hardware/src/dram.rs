@@ -335,7 +335,7 @@ impl Dram {
             table_row_hits: sum(|tally| tally.outcomes[3]),
             table_row_misses: sum(|tally| tally.outcomes[4]),
             table_row_conflicts: sum(|tally| tally.outcomes[5]),
-            activates: sum(|tally| tally.activates),
+            activates: sum(Tally::activates),
             refresh_waits: sum(|tally| tally.held),
             reads_forwarded: sum(|tally| tally.forwarded),
             writes_merged: sum(|tally| tally.merged),

@@ -73,7 +73,11 @@ pub(crate) struct Plan {
     refreshes: Vec<Refresh>,
     first_refresh: usize,
     end_refresh: usize,
+    /// The number of commands before the last refresh; `NEVER` if none is kept.
+    refreshed: u64,
 }
+
+const NEVER: u64 = u64::MAX;
 
 impl Plan {
     /// An empty plan for ranks of that many banks. Calls come up to `span` ticks out of the order of time.
@@ -89,6 +93,7 @@ impl Plan {
             refreshes: (0..REFRESHES).map(|_| refresh()).collect(),
             first_refresh: 0,
             end_refresh: 0,
+            refreshed: NEVER,
         }
     }
 
@@ -112,6 +117,9 @@ impl Plan {
     /// When the refresh after the last command became due; 0 if there is none.
     #[inline(always)]
     pub fn refresh_due(&self) -> u64 {
+        if !self.ends_with_refresh() {
+            return 0;
+        }
         self.last_refresh().map_or(0, |refresh| refresh.begun)
     }
 
@@ -127,7 +135,7 @@ impl Plan {
         let (mut row, mut precharge) = (bank.row, bank.precharge);
         // Older requests of its bank wait for other rows: only a row hit can pass them.
         let mut blocked = false;
-        let mut unknown = self.last_refresh().is_some();
+        let mut unknown = self.ends_with_refresh();
         for at in (self.first..self.end).rev() {
             let command = self.at(at);
             if command.column <= request.arrival {
@@ -175,28 +183,24 @@ impl Plan {
     /// Whether a refresh came after the last command.
     #[inline(always)]
     pub fn ends_with_refresh(&self) -> bool {
-        self.last_refresh().is_some()
+        self.refreshed == self.end
     }
 
-    /// The refresh after the last command.
-    #[inline(always)]
+    /// The last refresh, if one is kept.
     fn last_refresh(&self) -> Option<&Refresh> {
-        if self.end_refresh == self.first_refresh {
-            return None;
-        }
-        let last = &self.refreshes[(self.end_refresh - 1) % REFRESHES];
-        (last.after == self.end).then_some(last)
+        (self.end_refresh > self.first_refresh).then(|| &self.refreshes[(self.end_refresh - 1) % REFRESHES])
     }
 
     /// Appends a command whose request arrived at `arrival`: its place, to be filled.
     #[inline(always)]
     pub fn push(&mut self, arrival: u64) -> &mut Command {
-        let full = self.end - self.first > self.mask as u64;
-        if self.end.is_multiple_of(SHRINKS) || (full && self.at(self.first).column > arrival.saturating_sub(self.span))
-        {
-            self.make_room(arrival.saturating_sub(self.span));
-        } else if full {
-            self.first += 1;
+        if self.end - self.first > self.mask as u64 {
+            let needed = arrival.saturating_sub(self.span);
+            if self.at(self.first).column > needed || self.end.is_multiple_of(SHRINKS) {
+                self.make_room(needed);
+            } else {
+                self.first += 1;
+            }
         }
         let place = self.end as usize & self.mask;
         self.end += 1;
@@ -208,15 +212,14 @@ impl Plan {
         &self.commands[number as usize & self.mask]
     }
 
-    /// Makes room for a command: the ring grows if all of it is later than tick `needed`, shrinks if much of it
-    /// is not, or forgets its oldest command.
+    /// Makes room for a command in a full ring: it grows if all of it is later than tick `needed`, shrinks if
+    /// much of it is not, or forgets its oldest command.
     #[inline]
     fn make_room(&mut self, needed: u64) {
         let len = self.mask as u64 + 1;
-        let full = self.end - self.first == len;
-        if full && self.mask + 1 < MOST && self.at(self.first).column > needed {
+        if self.mask + 1 < MOST && self.at(self.first).column > needed {
             self.resize(self.first, 2 * len);
-        } else if full && self.mask + 1 > LEAST && self.end.is_multiple_of(SHRINKS) {
+        } else if self.mask + 1 > LEAST && self.end.is_multiple_of(SHRINKS) {
             // The later half less one, so that the new ring has room.
             let kept = self.end - len / 2 + 1;
             if self.at(kept - 1).column <= needed {
@@ -258,13 +261,15 @@ impl Plan {
         refresh.banks.extend(banks);
         *refresh = Refresh { after: self.end, rank, begun, due, refreshed, banks: std::mem::take(&mut refresh.banks) };
         self.end_refresh += 1;
+        self.refreshed = self.end;
     }
 
     /// Removes what was decided last.
     #[inline]
     pub fn pop(&mut self) -> Option<Step<'_>> {
-        if self.last_refresh().is_some() {
+        if self.ends_with_refresh() {
             self.end_refresh -= 1;
+            self.refreshed = self.last_refresh().map_or(NEVER, |refresh| refresh.after);
             let Refresh { rank, due, refreshed, ref banks, .. } = self.refreshes[self.end_refresh % REFRESHES];
             return Some(Step::Refresh { rank, due, refreshed, banks });
         }
