@@ -1,8 +1,8 @@
 //! One cache: tags, flags, in-flight stamps, MSHRs.
 //!
 //! Tags, flags and the order of use of a set are together: an access of a set with up to 8 ways touches one
-//! sim-host cache line, and of up to 16 ways two. Tags are 32 bits. A line's stamp records when the line was requested and how
-//! long it took: an access that finds it in flight waits for the remainder and no longer.
+//! sim-host cache line, and of up to 16 ways two. Tags are 32 bits. A line's stamp records when the line was
+//! requested and how long it took: an access that finds it in flight waits for the remainder and no longer.
 
 use crate::replacement::{NEW_ORDER, oldest_to_front, to_front};
 use crate::reservation_table::{Occupancy, divide};
@@ -254,6 +254,7 @@ impl Cache {
         self.mshrs.clear();
     }
 
+    /// Where a line belongs.
     #[inline(always)]
     pub fn slot(&self, line: u64) -> Slot {
         if self.reciprocal == 0 {
@@ -292,6 +293,7 @@ impl Cache {
         (way < self.ways).then(|| place_of(self.wide, set, way))
     }
 
+    /// The index of a place's stamp.
     #[inline(always)]
     fn stamp(&self, place: Place) -> usize {
         place.row as usize * self.stride + place.way as usize
@@ -409,8 +411,9 @@ impl Cache {
         start
     }
 
-    /// Fills the line of a slot, which was requested at `requested` and arrives at `ready`; returns the evicted line. Its
-    /// MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`, is here.
+    /// Fills the line of a slot, which was requested at `requested` and arrives at `ready`; returns the evicted
+    /// line. Its MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`,
+    /// is here.
     #[inline(always)]
     pub fn fill(&mut self, slot: Slot, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
         if self.timed {
@@ -529,7 +532,7 @@ impl Cache {
         let place = place_of(self.wide, self.slot(line).set, 0);
         if let Some(row) = self.rows.get(place.row as usize) {
             ambulator_base::prefetch_sim_host(row);
-            if self.ways > 8 {
+            if self.ways > ROW / 2 {
                 sim_host::prefetch(&row.tags.0, ROW / 2);
             }
         }
