@@ -1,11 +1,12 @@
 //! One cache: tags, flags, in-flight stamps, MSHRs.
 //!
-//! Separate arrays hold tags, flags and stamps, so that a miss reads one sim-host cache line of tags (16
-//! ways) and a hit little more. Tags are 32 bits. A line's stamp records when the line was requested and how
-//! long it took: an access that finds it in flight waits for the remainder and no longer.
+//! Tags, flags and the order of use of a set are together: an access of a set with up to 8 ways touches one
+//! sim-host cache line, and of up to 16 ways two. Tags are 32 bits. A line's stamp records when the line was
+//! requested and how long it took: an access that finds it in flight waits for the remainder and no longer.
 
+use crate::replacement::{NEW_ORDER, oldest_to_front, to_front};
 use crate::reservation_table::{Occupancy, divide};
-use crate::{CacheSpec, ReplacementState, sim_host};
+use crate::{CacheSpec, Replacement, ReplacementState, sim_host};
 use ambulator_base::{Counters, State, counters};
 
 counters! {
@@ -101,71 +102,27 @@ pub(crate) struct Victim {
 
 const NO_TAG: u32 = u32::MAX;
 
-/// Tags are compared sixteen at a time, or eight.
-const BLOCK: usize = 16;
+/// Ways of a row.
+const ROW: usize = 16;
 
-/// One sim-host cache line of tags.
+/// All ways of a set, or half of more than sixteen. Places beyond the ways never hold a tag.
 #[derive(Clone, Copy, Debug, Default, State)]
-#[repr(align(64))]
-struct Block([u32; BLOCK]);
-
-/// The tags of all sets: a set has a quarter, half, one or two sim-host cache lines. Places beyond its ways
-/// never hold a tag.
-#[derive(Clone, Debug, State)]
-struct Tags {
-    blocks: Box<[Block]>,
-    /// Places of a set: 4, 8, 16 or 32.
-    #[state(skip)]
-    stride: usize,
+#[repr(C, align(64))]
+struct Row {
+    /// The order of use, for LRU of one row.
+    order: u64,
+    flags: [u8; ROW],
+    tags: Tags,
 }
 
-impl Tags {
-    fn new(sets: usize, ways: usize) -> Tags {
-        let stride = ways.next_power_of_two().clamp(4, 2 * BLOCK);
-        Tags { blocks: vec![Block([NO_TAG; BLOCK]); (sets * stride).div_ceil(BLOCK)].into(), stride }
-    }
+/// Aligned so that the first eight are in the row's first sim-host cache line, and none crosses from one line
+/// to the next when they are compared.
+#[derive(Clone, Copy, Debug, Default, State)]
+#[repr(align(32))]
+struct Tags([u32; ROW]);
 
-    /// Bit `i` is set when way `i` of `set` has that tag.
-    #[inline(always)]
-    fn matches(&self, set: usize, tag: u32) -> u32 {
-        // Two comparisons, not a jump table: these are the sizes that machines have.
-        if self.stride == 8 {
-            let (low, high) = halves(&self.blocks[set / 2].0);
-            sim_host::matches(if set.is_multiple_of(2) { low } else { high }, tag)
-        } else if self.stride == 16 {
-            sim_host::matches(&self.blocks[set].0, tag)
-        } else {
-            self.matches_other(set, tag)
-        }
-    }
-
-    #[inline(never)]
-    fn matches_other(&self, set: usize, tag: u32) -> u32 {
-        if self.stride == 4 {
-            sim_host::matches(&self.blocks[set / 4].0, tag) >> (set % 4 * 4) & 15
-        } else {
-            sim_host::matches(&self.blocks[2 * set].0, tag)
-                | sim_host::matches(&self.blocks[2 * set + 1].0, tag) << BLOCK
-        }
-    }
-
-    #[inline(always)]
-    fn way(&mut self, set: usize, way: usize) -> &mut u32 {
-        let place = set * self.stride + way;
-        &mut self.blocks[place / BLOCK].0[place % BLOCK]
-    }
-
-    #[inline(always)]
-    fn prefetch_sim_host(&self, set: usize) {
-        sim_host::prefetch(&self.blocks, set * self.stride / BLOCK);
-    }
-}
-
-/// A block as two.
-#[inline(always)]
-fn halves(block: &[u32; BLOCK]) -> (&[u32; 8], &[u32; 8]) {
-    let (halves, _) = block.as_chunks::<8>();
-    (&halves[0], &halves[1])
+impl Row {
+    const EMPTY: Row = Row { order: NEW_ORDER, flags: [0; ROW], tags: Tags([NO_TAG; ROW]) };
 }
 
 /// Bits of a stamp that hold the duration; above them is the cycle at which the line was requested.
@@ -173,21 +130,47 @@ const DURATION_BITS: u32 = 16;
 const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
 
 /// The position of a line within a cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
-    set: u32,
+    row: u32,
+    /// In the row.
     way: u32,
+}
+
+/// The position of a way of a set.
+#[inline(always)]
+fn place_of(wide: bool, set: u32, way: usize) -> Place {
+    if wide {
+        Place { row: 2 * set + (way / ROW) as u32, way: (way % ROW) as u32 }
+    } else {
+        Place { row: set, way: way as u32 }
+    }
+}
+
+/// The set of a position, and the way.
+#[inline(always)]
+fn way_of(wide: bool, place: Place) -> (usize, usize) {
+    let (row, way) = (place.row as usize, place.way as usize);
+    if wide { (row / 2, row % 2 * ROW + way) } else { (row, way) }
+}
+
+/// The set of a line, and its tag there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    set: u32,
+    tag: u32,
 }
 
 /// One cache.
 #[derive(Clone, Debug, State)]
 pub(crate) struct Cache {
-    tags: Tags,
-    flags: Box<[u8]>,
+    rows: Box<[Row]>,
     /// Empty in functional mode. Without time, those of an earlier time stay.
     #[state(timed)]
     stamps: Box<[u64]>,
-    state: ReplacementState,
+    /// Where rows do not hold the order of use.
+    #[state(each)]
+    policy: Option<ReplacementState>,
     #[state(timed)]
     mshrs: Occupancy,
     /// Whether lines take time to arrive, and MSHRs are bounded.
@@ -210,10 +193,17 @@ pub(crate) struct Cache {
     reciprocal: u64,
     #[state(skip)]
     ways: usize,
-    /// Index of the flags of the line that was hit or filled last.
+    /// Whether a set has two rows.
     #[state(skip)]
-    latest: usize,
-    valid: usize,
+    wide: bool,
+    /// Stamps of a row.
+    #[state(skip)]
+    stride: usize,
+    /// The line that was hit or filled last.
+    #[state(skip)]
+    latest: Place,
+    /// Ways of all sets without a line.
+    empty: usize,
     /// Valid lines that hold translations.
     tables: usize,
     /// Hits and misses of each class.
@@ -228,12 +218,15 @@ impl Cache {
     pub fn new(spec: &CacheSpec, shares: usize, reach: u64, timing: bool, seed: u64) -> Cache {
         let sets = spec.sets(shares as u64) as usize;
         let ways = spec.ways as usize;
-        assert!(sets > 0, "a cache has at least one set: its spec was not validated");
+        assert!(sets > 0 && ways <= 2 * ROW, "a cache has sets of up to 32 ways: its spec was not validated");
+        let wide = ways > ROW;
+        let rows = sets << u32::from(wide);
+        let stride = ways.min(ROW);
+        let ordered = spec.replacement == Replacement::Lru && !wide;
         Cache {
-            tags: Tags::new(sets, ways),
-            flags: vec![0; sets * ways].into(),
-            stamps: vec![0; if timing { sets * ways } else { 0 }].into(),
-            state: ReplacementState::new(spec.replacement, sets, ways, seed),
+            rows: vec![Row::EMPTY; rows].into(),
+            stamps: vec![0; if timing { rows * stride } else { 0 }].into(),
+            policy: (!ordered).then(|| ReplacementState::new(spec.replacement, sets, ways, seed)),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
             timed: timing,
             latency: spec.latency,
@@ -243,8 +236,10 @@ impl Cache {
             set_mask: sets as u64 - 1,
             reciprocal: if sets.is_power_of_two() { 0 } else { u64::MAX / sets as u64 + 1 },
             ways,
-            latest: 0,
-            valid: 0,
+            wide,
+            stride,
+            latest: Place::default(),
+            empty: sets * ways,
             tables: 0,
             hits: [0; 4],
             misses: [0; 4],
@@ -259,31 +254,56 @@ impl Cache {
         self.mshrs.clear();
     }
 
+    /// Where a line belongs.
     #[inline(always)]
-    fn split(&self, line: u64) -> (usize, u32) {
+    pub fn slot(&self, line: u64) -> Slot {
         if self.reciprocal == 0 {
-            return ((line & self.set_mask) as usize, (line >> self.set_bits) as u32);
+            return Slot { set: (line & self.set_mask) as u32, tag: (line >> self.set_bits) as u32 };
         }
         let tag = divide(line, self.reciprocal);
-        ((line - tag * self.sets) as usize, tag as u32)
+        Slot { set: (line - tag * self.sets) as u32, tag: tag as u32 }
     }
 
-    /// The line of a tag in a set.
+    /// The line of a slot.
     #[inline(always)]
-    fn join(&self, set: usize, tag: u32) -> u64 {
-        if self.reciprocal == 0 {
-            u64::from(tag) << self.set_bits | set as u64
+    fn line(&self, slot: Slot) -> u64 {
+        let (set, tag) = (u64::from(slot.set), u64::from(slot.tag));
+        if self.reciprocal == 0 { tag << self.set_bits | set } else { tag * self.sets + set }
+    }
+
+    /// The first way of a set that has that tag.
+    #[inline(always)]
+    fn first(&self, Slot { set, tag }: Slot) -> Option<Place> {
+        // Comparisons, not a jump table: these are the sizes that machines have.
+        let mask = if self.ways <= ROW / 2 {
+            let (halves, _) = self.rows[set as usize].tags.0.as_chunks::<{ ROW / 2 }>();
+            sim_host::matches(&halves[0], tag)
+        } else if self.ways <= ROW {
+            sim_host::matches(&self.rows[set as usize].tags.0, tag)
         } else {
-            u64::from(tag) * self.sets + set as u64
-        }
+            return self.first_of_two_rows(set, tag);
+        };
+        (mask != 0).then(|| Place { row: set, way: mask.trailing_zeros() })
     }
 
-    /// Looks a line up without side effects.
+    #[inline(never)]
+    fn first_of_two_rows(&self, set: u32, tag: u32) -> Option<Place> {
+        let [low, high] = [0, 1].map(|half| sim_host::matches(&self.rows[2 * set as usize + half].tags.0, tag));
+        let way = (low | high << ROW).trailing_zeros() as usize;
+        (way < self.ways).then(|| place_of(self.wide, set, way))
+    }
+
+    /// The index of a place's stamp.
     #[inline(always)]
-    pub fn find(&self, line: u64) -> Option<Place> {
-        let (set, tag) = self.split(line);
-        let mask = self.tags.matches(set, tag);
-        (mask != 0).then(|| Place { set: set as u32, way: mask.trailing_zeros() })
+    fn stamp(&self, place: Place) -> usize {
+        place.row as usize * self.stride + place.way as usize
+    }
+
+    /// Looks a line up without side effects: where it is, or where it is not.
+    #[inline(always)]
+    pub fn find(&self, line: u64) -> Result<Place, Slot> {
+        let slot = self.slot(line);
+        self.first(slot).ok_or(slot)
     }
 
     /// Counts a miss.
@@ -296,39 +316,59 @@ impl Cache {
     #[inline(always)]
     pub fn hit(&mut self, place: Place, class: Class, add: u8, now: u64) -> u64 {
         self.hits[class as usize] += 1;
-        self.state.touch(place.set as usize, place.way as usize);
-        let at = place.set as usize * self.ways + place.way as usize;
-        self.latest = at;
-        let flags = self.flags[at];
-        if flags & (PREFETCHED | SPECULATIVE) != 0 && class.uses() {
-            self.first_use(at, flags, now);
-        }
+        self.latest = place;
+        self.use_policy(place, ReplacementState::touch);
+        let row = &mut self.rows[place.row as usize];
+        let way = place.way as usize % ROW;
+        let flags = row.flags[way];
         if flags & add != add {
             self.tables += usize::from(add & TABLE & !flags != 0);
-            self.flags[at] |= add;
+            row.flags[way] |= add;
+        }
+        if flags & (PREFETCHED | SPECULATIVE) != 0 && class.uses() {
+            self.first_use(place, flags, now);
         }
         let ready = now + self.latency;
+        let at = self.stamp(place);
         match self.stamps.get(at) {
             Some(&stamp) if (stamp >> DURATION_BITS) + (stamp & DURATION_MAX) > ready => self.merge(at, stamp, now),
             _ => ready,
         }
     }
 
+    /// Tells the replacement policy that the line of a place was used: hit or filled, as `how` says.
+    #[inline(always)]
+    fn use_policy(&mut self, place: Place, how: impl FnOnce(&mut ReplacementState, usize, usize)) {
+        match &mut self.policy {
+            None => {
+                // Written unconditionally: the sim host cannot predict a branch on whether the way was the most
+                // recent already.
+                let order = &mut self.rows[place.row as usize].order;
+                *order = to_front(*order, place.way as usize);
+            }
+            Some(policy) => {
+                let (set, way) = way_of(self.wide, place);
+                how(policy, set, way);
+            }
+        }
+    }
+
     /// Whether the replacement policy ignores [`Cache::repeat_hit`].
     pub fn ignores_repeated_hits(&self) -> bool {
-        self.state.ignores_repeated_hits()
+        self.policy.as_ref().is_none_or(ReplacementState::ignores_repeated_hits)
     }
 
     /// Without time: another demand hit of the line that was hit or filled last, by a demand access.
     #[inline(always)]
     pub fn repeat_hit(&mut self, add: u8) {
         self.hits[Class::Demand as usize] += 1;
-        self.flags[self.latest] |= add;
+        self.rows[self.latest.row as usize].flags[self.latest.way as usize % ROW] |= add;
     }
 
     #[cold]
-    fn first_use(&mut self, at: usize, flags: u8, now: u64) {
-        let late = self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
+    fn first_use(&mut self, place: Place, flags: u8, now: u64) {
+        let stamp = self.stamps.get(self.stamp(place));
+        let late = stamp.is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
         if flags & PREFETCHED != 0 {
             self.counters.prefetches_useful += 1;
             self.counters.prefetches_late += u64::from(late);
@@ -336,7 +376,7 @@ impl Cache {
             self.counters.speculations_useful += 1;
             self.counters.speculations_late += u64::from(late);
         }
-        self.flags[at] &= !(PREFETCHED | SPECULATIVE);
+        self.rows[place.row as usize].flags[place.way as usize] &= !(PREFETCHED | SPECULATIVE);
     }
 
     /// A hit on a line in flight.
@@ -371,37 +411,44 @@ impl Cache {
         start
     }
 
-    /// Fills a line that was requested at `requested` and arrives at `ready`; returns the evicted line. Its
-    /// MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`, is here.
+    /// Fills the line of a slot, which was requested at `requested` and arrives at `ready`; returns the evicted
+    /// line. Its MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`,
+    /// is here.
     #[inline(always)]
-    pub fn fill(&mut self, line: u64, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
+    pub fn fill(&mut self, slot: Slot, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
         if self.timed {
             self.mshrs.take(admitted + self.reach, ready);
         }
-        self.place(line, flags, requested, ready)
+        self.place(slot, flags, requested, ready)
     }
 
     /// Inserts a line, which must not be present.
     #[inline(always)]
-    fn place(&mut self, line: u64, flags: u8, requested: u64, ready: u64) -> Option<Victim> {
-        let (set, tag) = self.split(line);
-        let mut empty = 0;
-        if self.valid < self.flags.len() {
-            empty = self.tags.matches(set, NO_TAG) & (u32::MAX >> (32 - self.ways));
-        }
-        let way = if empty != 0 {
-            self.valid += 1;
-            let way = empty.trailing_zeros() as usize;
-            self.state.fill(set, way);
-            way
-        } else {
-            self.state.replace(set)
+    fn place(&mut self, slot: Slot, flags: u8, requested: u64, ready: u64) -> Option<Victim> {
+        let vacant = if self.empty > 0 { self.vacant(slot.set) } else { None };
+        let place = match vacant {
+            Some(place) => {
+                self.empty -= 1;
+                self.use_policy(place, ReplacementState::fill);
+                place
+            }
+            None => match &mut self.policy {
+                None => {
+                    let way = oldest_to_front(&mut self.rows[slot.set as usize].order, self.ways);
+                    Place { row: slot.set, way: way as u32 }
+                }
+                Some(policy) => {
+                    let way = policy.replace(slot.set as usize);
+                    place_of(self.wide, slot.set, way)
+                }
+            },
         };
-        let at = set * self.ways + way;
-        self.latest = at;
-        let place = self.tags.way(set, way);
-        let old_tag = std::mem::replace(place, tag);
-        let old_flags = std::mem::replace(&mut self.flags[at], flags);
+        self.latest = place;
+        let at = self.stamp(place);
+        let row = &mut self.rows[place.row as usize];
+        let way = place.way as usize % ROW;
+        let old_tag = std::mem::replace(&mut row.tags.0[way], slot.tag);
+        let old_flags = std::mem::replace(&mut row.flags[way], flags);
         if self.timed
             && let Some(stamp) = self.stamps.get_mut(at)
         {
@@ -410,7 +457,7 @@ impl Cache {
         if (flags ^ old_flags) & TABLE != 0 {
             self.tables = self.tables + usize::from(flags & TABLE != 0) - usize::from(old_flags & TABLE != 0);
         }
-        if empty != 0 {
+        if vacant.is_some() {
             return None;
         }
         self.counters.evictions += 1;
@@ -419,7 +466,14 @@ impl Cache {
             self.counters.prefetches_useless += u64::from(old_flags & PREFETCHED != 0);
             self.counters.speculations_useless += u64::from(old_flags & SPECULATIVE != 0);
         }
-        Some(Victim { line: self.join(set, old_tag), flags: old_flags })
+        Some(Victim { line: self.line(Slot { tag: old_tag, ..slot }), flags: old_flags })
+    }
+
+    /// The first way of a set that holds no line.
+    #[inline(always)]
+    fn vacant(&self, set: u32) -> Option<Place> {
+        let place = self.first(Slot { set, tag: NO_TAG })?;
+        (self.wide || (place.way as usize) < self.ways).then_some(place)
     }
 
     /// Takes a dirty line from the level above, which does not count as a use; returns the evicted line if it
@@ -427,18 +481,17 @@ impl Cache {
     #[inline(always)]
     pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
         match self.find(victim.line) {
-            Some(place) => {
-                let at = place.set as usize * self.ways + place.way as usize;
-                self.flags[at] |= DIRTY;
+            Ok(place) => {
+                self.rows[place.row as usize].flags[place.way as usize % ROW] |= DIRTY;
                 None
             }
-            None => self.allocate(victim, now),
+            Err(slot) => self.allocate(slot, victim.flags, now),
         }
     }
 
     #[inline(never)]
-    fn allocate(&mut self, victim: Victim, now: u64) -> Option<Victim> {
-        self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now)
+    fn allocate(&mut self, slot: Slot, flags: u8, now: u64) -> Option<Victim> {
+        self.place(slot, flags & (DIRTY | TABLE), now, now)
     }
 
     /// Whether a request that leaves the core at `now` finds an MSHR free.
@@ -447,43 +500,48 @@ impl Cache {
         self.mshrs.has_room(now + self.reach)
     }
 
-    /// Whether a prefetch of `line` is sent at `now`: the cache lacks it and an MSHR is free. Counts the
-    /// decision.
-    pub fn begins_prefetch(&mut self, line: u64, now: u64) -> bool {
-        if self.find(line).is_some() {
-            return false;
-        }
+    /// Where a prefetch of `line` goes if it is sent at `now`: the cache lacks it and an MSHR is free. Counts
+    /// the decision.
+    pub fn begins_prefetch(&mut self, line: u64, now: u64) -> Option<Slot> {
+        let slot = self.find(line).err()?;
         let room = self.has_mshr(now);
         self.counters.prefetches += u64::from(room);
         self.counters.prefetches_dropped += u64::from(!room);
-        room
+        room.then_some(slot)
     }
 
     /// Invalidates a line; returns its flags if it was present.
     pub fn remove(&mut self, line: u64) -> Option<u8> {
-        let place = self.find(line)?;
-        let at = place.set as usize * self.ways + place.way as usize;
-        *self.tags.way(place.set as usize, place.way as usize) = NO_TAG;
-        let flags = std::mem::take(&mut self.flags[at]);
-        self.valid -= 1;
+        let place = self.find(line).ok()?;
+        let row = &mut self.rows[place.row as usize];
+        row.tags.0[place.way as usize] = NO_TAG;
+        let flags = std::mem::take(&mut row.flags[place.way as usize]);
+        self.empty += 1;
         self.tables -= usize::from(flags & TABLE != 0);
         Some(flags)
     }
 
     /// Lines that hold translations, and valid lines.
     pub fn table_lines(&self) -> (usize, usize) {
-        (self.tables, self.valid)
+        (self.tables, self.sets as usize * self.ways - self.empty)
     }
 
     /// Prefetches into the sim host's caches what a miss in the set of `line` touches.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, line: u64) {
-        let (set, _) = self.split(line);
-        self.tags.prefetch_sim_host(set);
-        self.state.prefetch_sim_host(set);
-        sim_host::prefetch(&self.flags, set * self.ways);
-        sim_host::prefetch(&self.stamps, set * self.ways);
-        sim_host::prefetch(&self.stamps, set * self.ways + 8);
+        let place = place_of(self.wide, self.slot(line).set, 0);
+        if let Some(row) = self.rows.get(place.row as usize) {
+            ambulator_base::prefetch_sim_host(row);
+            if self.ways > ROW / 2 {
+                sim_host::prefetch(&row.tags.0, ROW / 2);
+            }
+        }
+        if let Some(policy) = &self.policy {
+            policy.prefetch_sim_host(way_of(self.wide, place).0);
+        }
+        let at = self.stamp(place);
+        sim_host::prefetch(&self.stamps, at);
+        sim_host::prefetch(&self.stamps, at + 8);
     }
 
     /// The counters so far.

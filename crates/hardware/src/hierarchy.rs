@@ -6,7 +6,7 @@
 //! traffic between cores: a core that reads a line which another core wrote finds it in its own caches or
 //! below, at the usual latency.
 
-use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
+use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, Slot, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
 use crate::intermediate_map::IntermediateMap;
 use crate::main_memory::MainMemory;
@@ -143,9 +143,10 @@ struct Request {
 impl Shared {
     /// `flags` are the line's here; of its arguments, six are as many as the sim host passes in registers.
     fn access(&mut self, line: u64, class: Class, flags: u8, socket: u8, now: u64) -> (u64, Served) {
-        if let Some(place) = self.llc.find(line) {
-            return (self.llc.hit(place, class, flags, now), Served::Llc);
-        }
+        let slot = match self.llc.find(line) {
+            Ok(place) => return (self.llc.hit(place, class, flags, now), Served::Llc),
+            Err(slot) => slot,
+        };
         self.llc.missed(class);
         let admitted = self.llc.admit(now);
         let mut requested = admitted + self.llc.latency;
@@ -160,7 +161,7 @@ impl Shared {
             self.advance(requested);
         }
         let ready = self.dram.read(place, flags & TABLE != 0, socket, requested);
-        if let Some(victim) = self.llc.fill(line, flags, now, admitted, ready) {
+        if let Some(victim) = self.llc.fill(slot, flags, now, admitted, ready) {
             self.evicted(victim, socket, ready);
         }
         (ready, Served::Dram)
@@ -200,11 +201,11 @@ impl SecondLevel {
     fn access(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
         let Request { line, class, flags, pc } = request;
         let result = match self.cache.find(line) {
-            Some(place) => (self.cache.hit(place, class, (flags & TABLE) | (add & DIRTY), now), Served::L2),
-            None => {
+            Ok(place) => (self.cache.hit(place, class, (flags & TABLE) | (add & DIRTY), now), Served::L2),
+            Err(slot) => {
                 self.cache.missed(class);
                 let admitted = self.cache.admit(now);
-                self.fetch(shared, request, add, now, admitted)
+                self.fetch(shared, request, slot, add, now, admitted)
             }
         };
         if self.prefetcher.is_some() && matches!(class, Class::Demand | Class::Table) {
@@ -222,10 +223,18 @@ impl SecondLevel {
     }
 
     #[inline(always)]
-    fn fetch(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64, admitted: u64) -> (u64, Served) {
+    fn fetch(
+        &mut self,
+        shared: &mut Shared,
+        request: Request,
+        slot: Slot,
+        add: u8,
+        now: u64,
+        admitted: u64,
+    ) -> (u64, Served) {
         let Request { line, class, flags, .. } = request;
         let (ready, served) = shared.access(line, class, flags & TABLE, self.socket, admitted);
-        if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready) {
+        if let Some(victim) = self.cache.fill(slot, (flags & TABLE) | add, now, admitted, ready) {
             self.evicted(shared, victim, ready);
         }
         (ready, served)
@@ -248,9 +257,9 @@ impl SecondLevel {
     #[cold]
     fn prefetch(&mut self, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
-            if self.cache.begins_prefetch(line, now) {
+            if let Some(slot) = self.cache.begins_prefetch(line, now) {
                 let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-                self.fetch(shared, request, PREFETCHED, now, now);
+                self.fetch(shared, request, slot, PREFETCHED, now, now);
             }
         }
     }
@@ -270,8 +279,9 @@ impl FirstLevel {
             shared.llc.prefetch_sim_host(request.line);
         }
         self.cache.missed(request.class);
+        let slot = self.cache.slot(request.line);
         let admitted = self.cache.admit(now);
-        self.fetch(second, shared, request, add, now, admitted)
+        self.fetch(second, shared, request, slot, add, now, admitted)
     }
 
     #[inline(always)]
@@ -280,12 +290,13 @@ impl FirstLevel {
         second: &mut SecondLevel,
         shared: &mut Shared,
         request: Request,
+        slot: Slot,
         add: u8,
         now: u64,
         admitted: u64,
     ) -> (u64, Served) {
         let (ready, served) = second.access(shared, request, 0, admitted);
-        if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready)
+        if let Some(victim) = self.cache.fill(slot, (request.flags & TABLE) | add, now, admitted, ready)
             && victim.flags & DIRTY != 0
         {
             second.write_back(shared, victim, ready);
@@ -304,8 +315,8 @@ impl FirstLevel {
         now: u64,
     ) -> Access {
         let (ready, served) = match self.cache.find(request.line) {
-            Some(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
-            None => self.miss(second, shared, request, add, now),
+            Ok(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
+            Err(_) => self.miss(second, shared, request, add, now),
         };
         if self.prefetcher.is_some() {
             self.train(second, shared, request.pc, at, now);
@@ -324,9 +335,9 @@ impl FirstLevel {
     #[cold]
     fn prefetch(&mut self, second: &mut SecondLevel, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
-            if self.cache.begins_prefetch(line, now) {
+            if let Some(slot) = self.cache.begins_prefetch(line, now) {
                 let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-                self.fetch(second, shared, request, PREFETCHED, now, now);
+                self.fetch(second, shared, request, slot, PREFETCHED, now, now);
             }
         }
     }
@@ -443,8 +454,8 @@ impl Hierarchy {
         let request = Request { line: at.line(), class: Class::Table, flags: TABLE, pc: 0 };
         let (ready, served) = match entry {
             EntryLevel::L1 => match l1d.cache.find(request.line) {
-                Some(place) => (l1d.cache.hit(place, Class::Table, TABLE | add, now.0), Served::L1),
-                None => l1d.miss(second, shared, request, add, now.0),
+                Ok(place) => (l1d.cache.hit(place, Class::Table, TABLE | add, now.0), Served::L1),
+                Err(_) => l1d.miss(second, shared, request, add, now.0),
             },
             EntryLevel::L2 => second.access(shared, request, add, now.0),
             EntryLevel::Llc => shared.access(request.line, Class::Table, TABLE | add, second.socket, now.0),
@@ -467,7 +478,7 @@ impl Hierarchy {
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
-        if second.cache.has_mshr(now.0) || second.cache.find(at.line()).is_some() {
+        if second.cache.has_mshr(now.0) || second.cache.find(at.line()).is_ok() {
             self.fetch(core, at, is_table, now);
         } else {
             second.cache.counters.speculations_dropped += 1;
@@ -492,7 +503,7 @@ impl Hierarchy {
     pub fn holds(&self, core: usize, at: PhysAddr, kind: AccessKind) -> bool {
         let Private { l1i, l1d, second } = &self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
-        [&first.cache, &second.cache, &self.shared.llc].into_iter().any(|cache| cache.find(at.line()).is_some())
+        [&first.cache, &second.cache, &self.shared.llc].into_iter().any(|cache| cache.find(at.line()).is_ok())
     }
 
     /// When a miss that issues at `now` is known to miss every cache: the round trip to the last level.

@@ -82,6 +82,8 @@ pub struct ReplacementState {
     depth: u32,
 }
 
+/// Nibbles of LRU before the first use.
+pub(crate) const NEW_ORDER: u64 = 0xfedc_ba98_7654_3210;
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
 /// Ranks that the sim host compares at once.
@@ -106,7 +108,7 @@ impl ReplacementState {
             Replacement::Random => Kind::Random,
         };
         let (stride, initial) = match kind {
-            Kind::PackedLru => (1, 0xfedc_ba98_7654_3210),
+            Kind::PackedLru => (1, NEW_ORDER),
             Kind::Tree => (leaves.div_ceil(64), 0),
             Kind::Rrip { .. } => (ways.div_ceil(RRPV_PER_WORD), u64::MAX),
             Kind::ByteLru | Kind::Random => (0, 0),
@@ -177,13 +179,7 @@ impl ReplacementState {
     #[inline(always)]
     pub fn replace(&mut self, set: usize) -> usize {
         if self.kind == Kind::PackedLru {
-            let order = &mut self.words[set];
-            let last = 4 * (self.ways as u32 - 1);
-            let way = *order >> last & 15;
-            // The nibbles of the set's ways turn by one place; those above them stay.
-            let own = u64::MAX >> (60 - last);
-            *order = (*order & !own) | (*order << 4 & own) | way;
-            way as usize
+            oldest_to_front(&mut self.words[set], self.ways)
         } else {
             self.replace_other(set)
         }
@@ -337,13 +333,23 @@ impl ReplacementState {
 
 /// `order` with nibble `way` moved to the lowest place.
 #[inline(always)]
-fn to_front(order: u64, way: usize) -> u64 {
+pub(crate) fn to_front(order: u64, way: usize) -> u64 {
     let differing = order ^ (NIBBLES * way as u64);
     let zero = differing.wrapping_sub(NIBBLES) & !differing & (NIBBLES << 3);
-    // The lowest mark is exact: borrows propagate upwards only. 4 * place + 3.
-    let top = zero.trailing_zeros();
-    let moved = u64::MAX >> (63 - top);
+    // The lowest mark is exact: borrows propagate upwards only. It is the top bit of the way's nibble.
+    let moved = zero ^ zero.wrapping_sub(1);
     (order & !moved) | (order << 4 & moved) | way as u64
+}
+
+/// Moves the last of the nibbles of `ways` ways to the lowest place; returns it.
+#[inline(always)]
+pub(crate) fn oldest_to_front(order: &mut u64, ways: usize) -> usize {
+    let last = 4 * (ways as u32 - 1);
+    let way = *order >> last & 15;
+    // The nibbles of the set's ways turn by one place; those above them stay.
+    let own = u64::MAX >> (60 - last);
+    *order = (*order & !own) | (*order << 4 & own) | way;
+    way as usize
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
     ambulator_base::mul_high(dividend, reciprocal)
 }
 
-const LANES: u64 = 32;
+/// Grains of a block, and blocks of a group: two vectors of plain x86-64.
+const LANES: usize = 16;
 
-/// One sim-host cache line of grains.
 #[derive(Clone, Copy, Debug, Default, State)]
-#[repr(align(64))]
-struct Grains([u16; LANES as usize]);
+#[repr(align(32))]
+struct Lanes([u16; LANES]);
 
 /// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a span
 /// of time.
@@ -29,10 +29,37 @@ struct Grains([u16; LANES as usize]);
 pub(crate) struct Occupancy {
     #[state(skip)]
     limit: u16,
-    /// In use during each grain of time; a ring.
-    used: Box<[Grains]>,
+    /// In use during a grain are its own number and that of its block, modulo 2^16: what is taken during many
+    /// grains changes grains of two blocks only. Both are rings.
+    grains: Box<[Lanes]>,
+    blocks: Box<[Lanes]>,
     /// The first grain that is recorded.
     base: u64,
+}
+
+/// Zeros, and ones.
+static STEP: [u16; 2 * LANES] = {
+    let mut step = [0; 2 * LANES];
+    let mut at = LANES;
+    while at < 2 * LANES {
+        step[at] = 1;
+        at += 1;
+    }
+    step
+};
+
+/// Adds one to the lanes from `from` on, if there are such, and takes one from those from `to` on.
+#[inline(always)]
+fn step(lanes: &mut Lanes, from: usize, to: usize) {
+    // Copies of a table, and a bare loop over them: what the compiler makes vectors of.
+    let ones = |from: usize| STEP[LANES - from..].first_chunk::<LANES>().copied().unwrap_or([0; LANES]);
+    let (mut sum, up, down) = (lanes.0, ones(from), ones(to));
+    let mut lane = 0;
+    while lane < LANES {
+        sum[lane] = sum[lane].wrapping_add(up[lane]).wrapping_sub(down[lane]);
+        lane += 1;
+    }
+    lanes.0 = sum;
 }
 
 impl Occupancy {
@@ -40,32 +67,39 @@ impl Occupancy {
     pub(crate) const GRAIN: u64 = 1 << Self::GRAIN_SHIFT;
     const GRAIN_SHIFT: u32 = 2;
     const GRAINS: u64 = 8192;
+    /// Grains that the ring forgets at once: whole groups.
     const STEP: u64 = 1024;
+    const BLOCKS: u64 = Self::GRAINS / LANES as u64;
+    const GROUPS: u64 = Self::BLOCKS / LANES as u64;
 
     /// A pool of `limit` resources, all free.
     pub(crate) fn new(limit: u32) -> Occupancy {
         Occupancy {
             limit: limit.min(u32::from(u16::MAX)) as u16,
-            used: vec![Grains([0; LANES as usize]); (Self::GRAINS / LANES) as usize].into(),
+            grains: vec![Lanes::default(); Self::BLOCKS as usize].into(),
+            blocks: vec![Lanes::default(); Self::GROUPS as usize].into(),
             base: 0,
         }
     }
 
     /// Forgets all reservations: time goes on after the last of them.
     pub(crate) fn clear(&mut self) {
-        self.used.fill(Grains::default());
+        self.grains.fill(Lanes::default());
+        self.blocks.fill(Lanes::default());
         self.base = 0;
     }
 
-    /// Which sim-host cache line holds a grain.
     #[inline(always)]
-    fn at(grain: u64) -> usize {
-        (grain % Self::GRAINS / LANES) as usize
+    fn grains_of(&mut self, block: u64) -> &mut Lanes {
+        &mut self.grains[(block % Self::BLOCKS) as usize]
     }
 
     #[inline(always)]
     fn in_use(&self, grain: u64) -> u16 {
-        self.used[Self::at(grain)].0[(grain % LANES) as usize]
+        let block = grain / LANES as u64 % Self::BLOCKS;
+        let group = &self.blocks[block as usize / LANES].0;
+        let own = self.grains[block as usize].0[grain as usize % LANES];
+        own.wrapping_add(group[block as usize % LANES])
     }
 
     #[inline(always)]
@@ -78,13 +112,15 @@ impl Occupancy {
     #[cold]
     fn advance(&mut self, grain: u64) {
         if grain >= self.base + 2 * Self::GRAINS {
-            self.used.fill(Grains([0; LANES as usize]));
+            self.clear();
             self.base = (grain - Self::GRAINS / 2) / Self::STEP * Self::STEP;
             return;
         }
         while grain >= self.base + Self::GRAINS {
-            let start = Self::at(self.base);
-            self.used[start..start + (Self::STEP / LANES) as usize].fill(Grains([0; LANES as usize]));
+            let block = (self.base % Self::GRAINS) as usize / LANES;
+            let blocks = Self::STEP as usize / LANES;
+            self.grains[block..block + blocks].fill(Lanes::default());
+            self.blocks[block / LANES..(block + blocks) / LANES].fill(Lanes::default());
             self.base += Self::STEP;
         }
     }
@@ -124,14 +160,17 @@ impl Occupancy {
         if to <= from {
             return;
         }
-        // Whole sim-host cache lines, masked. The number of grains varies, that of lines hardly does, and a
-        // mispredicted branch of the sim host costs more than the grains that need not be touched.
-        for block in from / LANES..=(to - 1) / LANES {
-            let low = from.saturating_sub(block * LANES) as i16;
-            let high = (to - block * LANES).min(LANES) as i16;
-            for (lane, n) in (0i16..).zip(self.used[Self::at(block * LANES)].0.iter_mut()) {
-                *n += u16::from(lane >= low) & u16::from(lane < high);
-            }
+        let of = |grain: u64| (grain / LANES as u64, grain as usize % LANES);
+        let ((first, from), (last, to)) = (of(from), of(to));
+        // From `from` on in the first block, and in all blocks after it up to the last one, but there not from
+        // `to` on. Nothing branches on where the ends are: the sim host would mispredict that.
+        step(self.grains_of(first), from, LANES);
+        step(self.grains_of(last), LANES, to);
+        let blocks = LANES as u64;
+        for group in (first + 1) / blocks..=last / blocks {
+            let from = (first + 1).saturating_sub(group * blocks) as usize;
+            let to = (last + 1 - group * blocks).min(blocks) as usize;
+            step(&mut self.blocks[(group % Self::GROUPS) as usize], from, to);
         }
     }
 }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 const MAX_CACHE_WAYS: u32 = 32;
 /// Maximum of a latency setting, in cycles; a greater value is a mistake.
 pub const MAX_LATENCY: u64 = 10_000;
-/// Maximum capacity of all caches of a machine: the sim host keeps some 14 bytes for each line.
+/// Maximum capacity of all caches of a machine: the sim host keeps 16 to 24 bytes for each line of a set with 8
+/// ways or more.
 const MAX_ALL_CACHES_BYTES: u64 = 16 << 30;
 /// A tag is 32 bits, one value of which marks an empty way; the tags of all physical addresses must fit.
 const TAG_BITS: u32 = 32;
