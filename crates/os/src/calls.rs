@@ -2,7 +2,7 @@
 
 use crate::fault::HugeAtFault;
 use crate::process::Heap;
-use crate::reservations::BASE_PAGES;
+use crate::reservations::{BASE_PAGES, huge_page};
 use crate::vma::{TOP, pages_of};
 use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageState, PteFlags, Vma};
 use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
@@ -87,6 +87,10 @@ impl Kernel {
         let vmas = &mut self.process_mut(process).vmas;
         vmas.insert(vma);
         let merged = vmas.find(vma.start).map_or((vma.start, vma.end), |whole| (whole.start, whole.end));
+        // A heap's reservation that reaches into the new area ends, unless the heap has grown into it.
+        if merged.0 > huge_page(vma.start).start {
+            self.break_reservations(process, vma.start, vma.end);
+        }
         let (translations, mut os) = self.translations(process);
         translations.vma_extended(vma.start, vma.len(), merged, &mut os);
     }
@@ -106,6 +110,10 @@ impl Kernel {
             if start < end {
                 ranges.extend(placement.vma_added(process, start, end, &mut context));
             }
+        }
+        if !ranges.is_empty() {
+            // These frames are not those of a heap's last reservation, which the area may have grown into.
+            self.break_reservations(process, vma.start, vma.end);
         }
         let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
         let mut done = Ok(());
@@ -246,6 +254,8 @@ impl Kernel {
         self.split_for_move(process, old, moved_end, new)?;
         self.unmap_areas(process, new, new_end)?;
         self.insert_area(process, Vma { start: new, end: new_end, ..vma });
+        // Pages of a heap that move behind another part of it keep their frames.
+        self.break_reservations(process, new, new_end);
         if let Err((until, error)) = self.move_pages(process, old, moved_end, new) {
             self.move_pages(process, new, new.offset(until.0 - old.0), old).map_err(|(_, error)| error)?;
             self.unmap_areas(process, new, new_end)?;

@@ -5,8 +5,8 @@ use ambulator_base::{FRAME_BYTES, PageSize, Pfn, VirtAddr};
 
 impl Kernel {
     /// Checks that areas are sorted and disjoint, that every page lies in an area, that the bytes of the
-    /// table match every page state, that rights match the area's, and that the owners of each frame are
-    /// counted correctly.
+    /// table match every page state, that rights match the area's, that a reservation is one area's, and that
+    /// the owners of each frame are counted correctly.
     ///
     /// # Errors
     /// A sentence about the first violation.
@@ -87,6 +87,10 @@ impl Kernel {
                 return Err(format!("the table of process {process} has {entries} entries, the kernel {pages} pages"));
             }
             for (huge, reservation) in self.process(process).reservations.all() {
+                let areas = self.process(process).vmas.parts(huge.start, huge.end());
+                if !matches!(areas[..], [area] if area.start == huge.start) {
+                    return Err(format!("{huge:?} is reserved, but is not the start of one area: {areas:?}"));
+                }
                 let mut used = 0;
                 for i in 0..PageSize::SIZE_2M.frames() {
                     if self.frames.is_free(reservation.frame.offset(i)) {

@@ -19,10 +19,7 @@ impl Kernel {
         let reservation = match held {
             Some(reservation) => reservation,
             None => {
-                if huge.start < vma.start
-                    || huge.end() > vma.end
-                    || self.process(process).pages.next_known(huge.start.vpn(), huge.end().vpn()).is_some()
-                {
+                if !self.may_reserve(process, vma, huge) {
                     return Ok(None);
                 }
                 let Some(frame) = self.place_huge(process, vma, huge)? else {
@@ -45,12 +42,26 @@ impl Kernel {
         }
         self.charge_zero(frame, PageSize::SIZE_4K);
         self.counters.faults_4k += 1;
-        if used as f64 >= self.spec.promotion_threshold * BASE_PAGES as f64
+        if huge.end() <= vma.end
+            && used as f64 >= self.spec.promotion_threshold * BASE_PAGES as f64
             && self.promote_reservation(process, vma, huge)?
         {
             return Ok(Some(PageSize::SIZE_2M));
         }
         Ok(Some(PageSize::SIZE_4K))
+    }
+
+    /// Whether a block may be reserved for `huge`: the area covers it, and nothing is in it yet. A heap's last
+    /// block may end beyond the heap, which grows a few pages at a time, but not before the heap is as large as a
+    /// block (Navarro et al., Sec. 4.2), and not over another area.
+    fn may_reserve(&self, process: ProcessId, vma: &Vma, huge: Page) -> bool {
+        let own = self.process(process);
+        let covers = vma.start <= huge.start && huge.end() <= vma.end;
+        let may_grow_over = || {
+            let is_large_heap = vma.kind == MapKind::Heap && vma.len() >= huge.size.bytes();
+            is_large_heap && vma.start <= huge.start && own.vmas.is_free(vma.end, huge.end())
+        };
+        (covers || may_grow_over()) && own.pages.next_known(huge.start.vpn(), huge.end().vpn()).is_none()
     }
 
     /// Promotes a reservation to a 2 MiB page in place: used frames stay, the others are zeroed. False if the

@@ -68,7 +68,7 @@ pub fn call() -> impl Strategy<Value = Call> {
         1 => (page(), some(), any::<bool>()).prop_map(|(p, n, h)| Call::Huge(p, n, h)),
         6 => (aligned(), some(), any::<bool>()).prop_map(|(p, n, w)| Call::Touch(p, n, w)),
         12 => (page(), 0..8u8).prop_map(|(p, k)| Call::Access(p, k)),
-        1 => page().prop_map(Call::Brk),
+        3 => page().prop_map(Call::Brk),
         2 => Just(Call::Fork),
         1 => Just(Call::Exit),
         2 => Just(Call::Tick),
@@ -239,7 +239,13 @@ impl Machine {
         match *call {
             Call::Map(page, n, r) => {
                 let (start, len, protection) = (at(page), len(page, n), rights(r));
-                if self.event(who, VmEvent::Map { start, len, protection, kind: MapKind::Anonymous })? {
+                // The first heap's rights are those by which `brk` extends it.
+                let is_heap = r < 64 && protection == Protection::READ_WRITE;
+                let kind = if is_heap { MapKind::Heap } else { MapKind::Anonymous };
+                if self.event(who, VmEvent::Map { start, len, protection, kind })? {
+                    if is_heap && self.live[who].2.is_none() {
+                        self.live[who].2 = Some((page, end(page, n)));
+                    }
                     let fresh = (page..end(page, n)).map(|p| (p, (protection, Contents::Zero)));
                     self.live[who].1.extend(fresh);
                 }
