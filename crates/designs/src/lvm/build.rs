@@ -238,7 +238,7 @@ impl LvmTable {
             levels[level][number] = node;
             self.tables.insert(start + leaf.from, table);
             self.counters.trained += own.len() as u64;
-            self.counters.collisions += leaf.collisions.0;
+            self.counters.collisions += leaf.collisions.0 >> FRACTION;
             let places = leaf.slots_of(own.iter().map(|(page, order, _)| (page - start, *order)));
             for ((page, order, pte), place) in own.iter().zip(places) {
                 os.memory.write(table.base.offset(8 * place), entry(*pte, *page, *order));

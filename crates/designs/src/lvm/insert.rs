@@ -41,7 +41,7 @@ impl LvmTable {
         self.tables.insert(start + found.from, Table { base, slots: leaf.slots });
         self.counters.retrains += 1;
         self.counters.trained += pages.len() as u64;
-        self.counters.collisions += leaf.collisions.0;
+        self.counters.collisions += leaf.collisions.0 >> FRACTION;
         self.model_changed(found.place);
         // The parent's lock keeps all others out (Sec. 5.2).
         os.ledger.hold(TableLock::Whole);
@@ -68,7 +68,7 @@ impl LvmTable {
         }
         let is_free = |slot: u64| os.memory.read(PhysAddr(slot * 8)) & Pte::PRESENT == 0;
         let predicted = predictions(found.node, key, order);
-        let Some((slot, _)) = place(predicted, self.spec.max_extra, is_free) else { return false };
+        let Some(slot) = place(predicted, self.spec.max_extra, is_free) else { return false };
         os.memory.write(PhysAddr(slot * 8), entry(pte, page, order));
         true
     }

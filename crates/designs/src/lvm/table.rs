@@ -26,7 +26,7 @@ ambulator_base::counters! {
         plain_inserts: Events,
         /// Pages placed into a table by training.
         trained: Events,
-        /// Entries placed into another line than the predicted one.
+        /// Entries that look-ups do not find in the predicted line; by the share of their 4 KiB pages.
         collisions: Events,
         /// Largest size of the index.
         peak_index_bytes: Bytes gauge,

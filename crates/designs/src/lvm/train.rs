@@ -74,7 +74,8 @@ pub(crate) struct Leaf {
     pub(crate) keys: Vec<Run>,
     /// The slot of each of them; `None` if each is the prediction for the page's middle.
     pub(crate) places: Option<Vec<u32>>,
-    /// Keys that are not in the predicted line, and the total of additional lines to search for them.
+    /// Look-ups that do not find their entry in the predicted line, and the additional lines that they read,
+    /// in units of 2^-20. A page is one look-up, of which each of its 4 KiB pages has an equal share.
     pub(crate) collisions: (u64, u64),
 }
 
@@ -103,14 +104,13 @@ pub(crate) fn search_order(extra: u32) -> impl Iterator<Item = i64> {
     (0..=i64::from(extra)).map(|i| if i % 2 == 1 { (i + 1) / 2 } else { -(i / 2) })
 }
 
-/// Finds a slot for a page in a line that a search for any of its 4 KiB pages reads. Returns the slot and the
-/// number of lines that a search for the page's middle reads before it. `predictions` are those of its first,
-/// its middle and its last 4 KiB page.
-pub(crate) fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+/// Finds a slot for a page in a line that a search for any of its 4 KiB pages reads. `predictions` are those
+/// of its first, its middle and its last 4 KiB page.
+pub(crate) fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -> Option<u64> {
     let [first, middle, last] = predictions;
     let line_of = |slot: u64| (slot / LINE_SLOTS) as i64;
     let reaches = |from: u64, line: i64| search_order(extra).any(|distance| line_of(from) + distance == line);
-    for (step, distance) in search_order(extra).enumerate() {
+    for distance in search_order(extra) {
         let line = line_of(middle) + distance;
         if !reaches(first, line) || !reaches(last, line) {
             continue;
@@ -118,11 +118,33 @@ pub(crate) fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> 
         let base = line as u64 * LINE_SLOTS;
         let preferred = if distance == 0 { middle % LINE_SLOTS } else { 0 };
         let slot = (0..LINE_SLOTS).map(|i| base + (preferred + i) % LINE_SLOTS).find(|&slot| is_free(slot));
-        if let Some(slot) = slot {
-            return Some((slot, step as u64));
+        if slot.is_some() {
+            return slot;
         }
     }
     None
+}
+
+/// How the look-ups of a page find its entry in `slot`, as [`Leaf::collisions`].
+fn collisions_of(node: Node, page: u64, order: u32, slot: u64, extra: u32) -> (u64, u64) {
+    let (mut at, end) = (page, page + (1 << order));
+    let (mut collided, mut lines) = (0, 0);
+    while at < end {
+        let line = node.predict(at) / LINE_SLOTS;
+        // The 4 KiB pages for which this line is predicted.
+        let next = if node.predict(end - 1) / LINE_SLOTS == line {
+            end
+        } else {
+            node.first_page((line + 1) * LINE_SLOTS)
+        };
+        let distance = (slot / LINE_SLOTS) as i64 - line as i64;
+        let steps = search_order(extra).position(|searched| searched == distance).unwrap_or_default() as u64;
+        let share = (next - at) << FRACTION >> order;
+        collided += if steps > 0 { share } else { 0 };
+        lines += steps * share;
+        at = next;
+    }
+    (collided, lines)
 }
 
 /// A model's predictions for the first, the middle and the last 4 KiB page of a page.
@@ -131,13 +153,14 @@ pub(crate) fn predictions(node: Node, page: u64, order: u32) -> [u64; 3] {
     [0, frames / 2, frames - 1].map(|within| node.predict(page + within))
 }
 
-/// The smallest slope at which no search covers two pages of `order` with the same tag. Pages with the same
-/// tag are 2^12 pages of their size apart, a search reaches `extra` lines to either side, and an entry is
-/// within as many lines of its prediction.
+/// The smallest slope at which pages of `order` with the same tag are not confused. They are 2^12 pages of their
+/// size apart. An entry's slot tells which of them it is if that is less than half as far from its prediction;
+/// it is within as many lines as a search reads after the predicted one, and a line. Then no search covers two of
+/// them either.
 pub(crate) fn least_slope(order: u32, extra: u32) -> i64 {
-    let reach = (2 * (u64::from(extra) + 1) + 1) * LINE_SLOTS;
-    let apart = ((1 << TAG_BITS) - 1) << order;
-    ((reach << FRACTION) / apart + 1) as i64
+    let reach = (u64::from(extra).div_ceil(2) + 1) * LINE_SLOTS;
+    let half_apart = ((1 << (TAG_BITS - 1)) - 1) << order;
+    ((reach << FRACTION) / half_apart + 1) as i64
 }
 
 /// Linear regression of position over page, in exact integers: the slope in units of 2^-20.
@@ -170,28 +193,43 @@ fn regression(keys: &[Run]) -> i64 {
 /// The slope is the regression's. If that misses a page, it is the steepest at which the search for any part
 /// of the largest page reaches the same line, and then the one that gives each of the smallest pages slots of
 /// its own: pages of several sizes share a leaf where one of these holds.
+///
+/// All look-ups in a large page are rounded down to one position (Sec. 4.4). So a leaf of large pages of one size
+/// has one slot for each place for such a page; it needs no gaps, as each later page has its slot. With smaller
+/// pages among them, each place for one of the largest has a line. Where that is more than twice as many slots as
+/// the regression has, or fewer with pages of several sizes, the regression is preferred.
 pub(crate) fn leaf(keys: &[Run], from: u64, pages: u64, most_slots: u64, spec: &LvmSpec) -> Option<Leaf> {
     let orders = || keys.iter().map(|run| run.order);
     let (smallest, largest) = (orders().min().unwrap_or(0), orders().max().unwrap_or(0));
     let least = least_slope(smallest, spec.max_extra);
     let gapped = |slope: i64| (i128::from(slope) * i128::from(spec.gap_permille) / 1000) as i64;
-    let regression = gapped(regression(keys)).clamp(least, gapped(1 << FRACTION));
+    let most = gapped(1 << FRACTION);
+    let regression = gapped(regression(keys)).clamp(least, most);
     let reach = i64::from(spec.max_extra) * LINE_SLOTS as i64 - (LINE_SLOTS as i64 - 1);
-    let largest_found = ((reach << FRACTION) >> largest).clamp(least, gapped(1 << FRACTION).max(least));
-    let each_its_own = gapped((1 << FRACTION) >> smallest).max(least);
-    let mut tried = [regression, largest_found, each_its_own].into_iter().enumerate();
-    let slopes = [regression, largest_found, each_its_own];
-    tried.find_map(|(at, slope)| match slopes[..at].contains(&slope) {
-        true => None,
-        false => leaf_of_slope(keys, from, pages, slope, most_slots, spec),
-    })
+    let largest_found = ((reach << FRACTION) >> largest).clamp(least, most.max(least));
+    let each_its_own = if smallest == 0 { most.max(least) } else { one_slot(smallest) };
+    let whole = one_slot(largest) * if smallest == largest { 1 } else { LINE_SLOTS as i64 };
+    let is_near = whole <= (2 * regression).min(most) && (smallest == largest || regression <= whole);
+    let rounded = if largest > 0 && is_near { whole } else { regression };
+    let slopes = [rounded, regression, largest_found, each_its_own];
+    let tried = (0..slopes.len()).filter(|&at| !slopes[..at].contains(&slopes[at]));
+    tried.map(|at| slopes[at]).find_map(|slope| leaf_of_slope(keys, from, pages, slope, most_slots, spec))
+}
+
+/// The slope with one slot for each place for a page of `order`.
+fn one_slot(order: u32) -> i64 {
+    1 << FRACTION >> order
 }
 
 /// Trains a leaf with this slope. `None` as [`leaf`].
 fn leaf_of_slope(keys: &[Run], from: u64, pages: u64, slope: i64, most_slots: u64, spec: &LvmSpec) -> Option<Leaf> {
+    // Predictions count from where a page of the largest size can begin: with one slot or line for each, none has
+    // a part of the next page's.
+    let largest = keys.iter().max_by_key(|run| run.order).copied().unwrap_or(Run { page: 0, order: 0, count: 0 });
+    let origin = from as i64 - (from as i64 - largest.page as i64).rem_euclid(1 << largest.order);
     let node = Node {
         slope,
-        intercept: ((SLACK_LINES * LINE_SLOTS) << FRACTION) as i64 - slope.wrapping_mul(from as i64),
+        intercept: ((SLACK_LINES * LINE_SLOTS) << FRACTION) as i64 - slope.wrapping_mul(origin),
         leaf: true,
     };
     let slots = (node.predict(from + pages - 1) / LINE_SLOTS + 1 + SLACK_LINES) * LINE_SLOTS;
@@ -199,27 +237,26 @@ fn leaf_of_slope(keys: &[Run], from: u64, pages: u64, slope: i64, most_slots: u6
         return None;
     }
     let keys = keys.to_vec();
-    let order = keys.first().map_or(0, |run| run.order);
-    // With one to two slots per page, each page has the slot that is predicted for its middle, and the
-    // predictions for its ends are in this line or an adjacent one.
-    let apart = (1 << FRACTION..=2 << FRACTION).contains(&(i128::from(slope) << order));
-    if apart && (order == 0 || spec.max_extra >= 2) && keys.iter().all(|run| run.order == order) {
+    // With one slot for each page, or up to two for each of 4 KiB, each page has the slot that is predicted.
+    let one = one_slot(largest.order);
+    let apart = slope == one || (largest.order == 0 && (one..=2 * one).contains(&slope));
+    if apart && keys.iter().all(|run| run.order == largest.order) {
         return Some(Leaf { from, node, slots, keys, places: None, collisions: (0, 0) });
     }
     let mut used = vec![0u64; (slots as usize).div_ceil(64)];
     let mut places = Vec::with_capacity(count(&keys) as usize);
-    let (mut collided, mut lines) = (0, 0);
+    let mut collisions = (0, 0);
     for run in &keys {
         for page in (0..run.count).map(|i| run.page + (i << run.order)) {
             let is_free = |slot: u64| used[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
-            let (slot, steps) = place(predictions(node, page, run.order), spec.max_extra, is_free)?;
+            let slot = place(predictions(node, page, run.order), spec.max_extra, is_free)?;
             used[(slot / 64) as usize] |= 1 << (slot % 64);
             places.push(slot as u32);
-            collided += u64::from(steps > 0);
-            lines += steps;
+            let (collided, lines) = collisions_of(node, page, run.order, slot, spec.max_extra);
+            collisions = (collisions.0 + collided, collisions.1 + lines);
         }
     }
-    Some(Leaf { from, node, slots, keys, places: Some(places), collisions: (collided, lines) })
+    Some(Leaf { from, node, slots, keys, places: Some(places), collisions })
 }
 
 /// Greedy spline: the number of straight lines that approximate the keys' positions within the slots of a
@@ -257,7 +294,7 @@ struct Cost {
     bytes: u64,
     /// Number of keys.
     keys: u64,
-    /// Keys that collide, and the additional lines to search for them.
+    /// As [`Leaf::collisions`].
     collisions: (u64, u64),
 }
 
@@ -280,9 +317,14 @@ fn cost(plan: &Plan) -> Cost {
 impl Cost {
     /// `C = x1 d + x2 s + x3 cr ma`, in thousandths.
     fn weighted(&self, spec: &LvmSpec) -> u64 {
-        let collisions = (1000 * spec.x3 * self.collisions.1).checked_div(self.keys).unwrap_or(0);
-        1000 * (spec.x1 * self.depth + spec.x2 * self.bytes) + collisions
+        1000 * (spec.x1 * self.depth + spec.x2 * self.bytes) + collision_cost(self.collisions, self.keys, spec)
     }
+}
+
+/// `x3 cr ma`, in thousandths: the additional lines of a look-up in the mean, weighted.
+fn collision_cost((_, lines): (u64, u64), keys: u64, spec: &LvmSpec) -> u64 {
+    let of_all = u128::from(1000 * spec.x3) * u128::from(lines) >> FRACTION;
+    of_all.checked_div(keys.into()).unwrap_or(0) as u64
 }
 
 /// Children beyond the estimate, in both directions, that the cost model tries (Sec. 4.2.3).
@@ -315,7 +357,7 @@ pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, within: Bou
         !is_wasteful(leaf.slots, count(keys), levels == LEVELS as u32, spec) || (within.waste && levels == 1)
     });
     if let Some(leaf) = &trained
-        && (levels == 1 || leaf.collisions.1 * 1000 * spec.x3 / count(keys) < 1000 * (spec.x1 + 32 * spec.x2))
+        && (levels == 1 || collision_cost(leaf.collisions, count(keys), spec) < 1000 * (spec.x1 + 32 * spec.x2))
     {
         return trained.map(Plan::Leaf);
     }
@@ -448,6 +490,112 @@ mod tests {
             assert_eq!((node.predict(border - 1), node.predict(border)), (child - 1, child), "the border is exact");
             // 5 / 112,000 is 46.8 in units of 2^-20: borders are off by up to 2%.
             assert!(border.abs_diff(child * 112_000 / root) <= 112_000 / 50, "an even division: {border}");
+        }
+    }
+
+    /// The share of look-ups that do not find their entry in the predicted line, and of the lines that they
+    /// read beyond it, each 4 KiB page looked up: as [`Leaf::collisions`].
+    fn collisions_by_look_ups(leaf: &Leaf, extra: u32) -> (u64, u64) {
+        let pages = leaf.keys.iter().flat_map(|run| (0..run.count).map(|i| (run.page + (i << run.order), run.order)));
+        let slots: Vec<u64> = leaf.slots_of(pages.clone()).collect();
+        let (mut collided, mut lines) = (0, 0);
+        for ((page, order), slot) in pages.zip(slots) {
+            for look_up in page..page + (1 << order) {
+                let line = (leaf.node.predict(look_up) / LINE_SLOTS) as i64;
+                let found = |distance| line + distance == (slot / LINE_SLOTS) as i64;
+                let beyond = search_order(extra).position(found).expect("an entry within reach") as u64;
+                collided += if beyond > 0 { 1 << FRACTION >> order } else { 0 };
+                lines += beyond << FRACTION >> order;
+            }
+        }
+        (collided, lines)
+    }
+
+    #[test]
+    fn training_counts_the_collisions_of_all_look_ups() {
+        let spec = LvmSpec::default();
+        let run = |page, order, count| Run { page, order, count };
+        let small_around_large = [run(492, 0, 20), run(512, 9, 200), run(512 + (200 << 9), 0, 12)];
+        let three_sizes = [run(0, 0, 3), run(16, 4, 40), run(1024, 6, 12), run(2048, 0, 5)];
+        for keys in [&small_around_large[..], &small_around_large[1..2], &three_sizes] {
+            let end = keys.last().unwrap().end() + 100;
+            // A slope per size: 1.3 slots for each page of it.
+            for order in [0, 4, 6, 9] {
+                let slope = 13 * one_slot(order) / 10;
+                let Some(leaf) = leaf_of_slope(keys, 0, end, slope, 1 << 20, &spec) else { continue };
+                assert_eq!(leaf.collisions, collisions_by_look_ups(&leaf, 3), "{order}: {keys:?}");
+            }
+            let leaf = leaf(keys, 0, end, 1 << 20, &spec).unwrap();
+            assert_eq!(leaf.collisions, collisions_by_look_ups(&leaf, 3), "{keys:?}");
+        }
+        // Predictions for one page are spread over 1.3 slots, so that one page of six has them in two lines.
+        let of_one_size = leaf_of_slope(&small_around_large[1..2], 0, 200 << 9, 13 * one_slot(9) / 10, 1 << 20, &spec);
+        let share = of_one_size.unwrap().collisions.0 as f64 / f64::from(200 << FRACTION);
+        assert!((0.03..0.05).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn all_look_ups_of_a_large_page_have_the_line_of_its_entry_predicted() {
+        let spec = LvmSpec::default();
+        for order in 1..=18 {
+            // All pages, with holes, and counted from a page that is not aligned.
+            for (first, apart) in [(0, 1), (0, 2), (1 << order >> 1, 1), (7 << order, 1), ((3 << order) + 1, 2)] {
+                let keys: Vec<Run> =
+                    (0..300).map(|i| Run { page: first + (i * apart << order), order, count: 1 }).collect();
+                for from in [0, first, first / 2] {
+                    let leaf = leaf(&keys, from, keys[299].end() - from + 5, 1 << 40, &spec).unwrap();
+                    let slots: Vec<u64> = leaf.slots_of(keys.iter().map(|run| (run.page, order))).collect();
+                    for (run, slot) in keys.iter().zip(&slots) {
+                        let last = run.page + (1 << order) - 1;
+                        assert_eq!([leaf.node.predict(run.page), leaf.node.predict(last)], [*slot; 2], "{order}");
+                    }
+                    assert!(slots.windows(2).all(|pair| pair[0] < pair[1]), "a slot for each page");
+                    assert!(leaf.slots >= slots[299] + SLACK_LINES * LINE_SLOTS && slots[0] >= SLACK_LINES * LINE_SLOTS);
+                    assert!(leaf.slots <= 2 * 300 + (first >> order) + 100, "{} slots", leaf.slots);
+                    assert_eq!(leaf.collisions, (0, 0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_pages_share_a_leaf_with_large_ones_that_have_a_line_each() {
+        let keys = [(492, 0, 20), (512, 9, 200), (512 + (200 << 9), 0, 12)];
+        let keys = keys.map(|(page, order, count)| Run { page, order, count });
+        let leaf = leaf(&keys, 0, 202 << 9, 1 << 40, &LvmSpec::default()).unwrap();
+        let mut pages = (1..201).map(|page| page << 9);
+        assert!(pages.all(|page| {
+            let lines = [0, 511].map(|within| leaf.node.predict(page + within) / LINE_SLOTS);
+            lines[0] == lines[1] && lines[0] == leaf.node.predict(page - 1) / LINE_SLOTS + 1
+        }));
+        // 12 of the 20 small pages, and 4 of the 12, have no room in the line of their place, and the first large page
+        // none beside 8 of the former.
+        assert_eq!(leaf.collisions.0 >> FRACTION, 17, "{:?}", leaf.collisions);
+    }
+
+    #[test]
+    fn pages_with_the_same_tag_are_told_apart_wherever_a_search_finds_them() {
+        for (extra, order) in (1..=3).flat_map(|extra| [0, 9].map(|order| (extra, order))) {
+            let slope = least_slope(order, extra);
+            for phase in 0..64 {
+                let intercept = (100 << FRACTION) + (phase << FRACTION) / 7;
+                let node = Node { slope, intercept, leaf: true };
+                let page = 5000_u64 << order;
+                let lines_of = |page| {
+                    let line = (node.predict(page) / LINE_SLOTS) as i64;
+                    search_order(extra).map(move |distance| line + distance)
+                };
+                // Another page with its tag: neither search reads a line of the other's.
+                let others = [page + (4096 << order), page + (4097 << order) - 1];
+                let last = page + (1 << order) - 1;
+                let is_apart = |line| others.iter().all(|&other| lines_of(other).all(|its| its > line));
+                assert!(lines_of(page).chain(lines_of(last)).all(is_apart), "{extra} {order} {phase}");
+                // The model's inverse is nearer to the page than to any other with its tag.
+                for slot in lines_of(page).flat_map(|line| line * 8..line * 8 + 8) {
+                    let inverse = ((slot << FRACTION) - intercept) / slope;
+                    assert!((inverse >> order).abs_diff(5000) < 2048, "{extra} {order} {phase}: {inverse}");
+                }
+            }
         }
     }
 
