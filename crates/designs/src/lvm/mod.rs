@@ -28,6 +28,9 @@
 //!   three more lines.
 //! - Tags are 12 bits. A leaf's slope is large enough that no search covers two pages with the same tag
 //!   (`least_slope` in `train.rs`).
+//! - All look-ups in a large page are rounded down to one position (Sec. 4.4). So leaves of large pages have a whole
+//!   number of slots for each place for such a page, in place of 1.3 for each page: one, or with smaller pages
+//!   among them a line (tags of 4 KiB pages need six slots in the place of 2 MiB).
 //! - A leaf whose table would be more than 16 times as large as its pages need is divided if three levels
 //!   permit. So are pages beyond the error bound, down to eight pages per child. The cost is that of the
 //!   paper: depth, bytes of the index, collisions.
