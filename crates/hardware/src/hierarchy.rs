@@ -279,9 +279,8 @@ impl FirstLevel {
             shared.llc.prefetch_sim_host(request.line);
         }
         self.cache.missed(request.class);
-        let slot = self.cache.slot(request.line);
         let admitted = self.cache.admit(now);
-        self.fetch(second, shared, request, slot, add, now, admitted)
+        self.fetch(second, shared, request, add, now, admitted)
     }
 
     #[inline(always)]
@@ -290,11 +289,11 @@ impl FirstLevel {
         second: &mut SecondLevel,
         shared: &mut Shared,
         request: Request,
-        slot: Slot,
         add: u8,
         now: u64,
         admitted: u64,
     ) -> (u64, Served) {
+        let slot = self.cache.slot(request.line);
         let (ready, served) = second.access(shared, request, 0, admitted);
         if let Some(victim) = self.cache.fill(slot, (request.flags & TABLE) | add, now, admitted, ready)
             && victim.flags & DIRTY != 0
@@ -335,9 +334,9 @@ impl FirstLevel {
     #[cold]
     fn prefetch(&mut self, second: &mut SecondLevel, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
-            if let Some(slot) = self.cache.begins_prefetch(line, now) {
+            if self.cache.begins_prefetch(line, now).is_some() {
                 let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-                self.fetch(second, shared, request, slot, PREFETCHED, now, now);
+                self.fetch(second, shared, request, PREFETCHED, now, now);
             }
         }
     }
