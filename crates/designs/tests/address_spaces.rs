@@ -39,7 +39,7 @@ struct Plain {
 
 #[derive(Clone, Debug)]
 enum Call {
-    Map(u64, u64, bool),
+    Map(u64, u64, bool, bool),
     Unmap(u64, u64),
     Protect(u64, u64, bool),
     Move(u64, u64, u64),
@@ -58,7 +58,7 @@ fn call() -> impl Strategy<Value = Call> {
     let page = || 0..PAGES;
     let some = || prop_oneof![1..16u64, 256..1024u64];
     prop_oneof![
-        4 => (page(), some(), any::<bool>()).prop_map(|(p, n, w)| Call::Map(p, n, w)),
+        4 => (page(), some(), any::<bool>(), any::<bool>()).prop_map(|(p, n, w, h)| Call::Map(p, n, w, h)),
         2 => (page(), some()).prop_map(|(p, n)| Call::Unmap(p, n)),
         2 => (page(), some(), any::<bool>()).prop_map(|(p, n, w)| Call::Protect(p, n, w)),
         1 => (page(), some(), page()).prop_map(|(p, n, q)| Call::Move(p, n, q)),
@@ -202,9 +202,10 @@ impl Pair {
         let len = |page: u64, n: u64| (end(page, n) - page) << 12;
         let rights = |write| if write { Protection::READ_WRITE } else { Protection::READ };
         match *call {
-            Call::Map(page, n, write) => {
+            Call::Map(page, n, write, heap) => {
                 let (start, len, protection) = (at(page), len(page, n), rights(write));
-                self.event(who, VmEvent::Map { start, len, protection, kind: MapKind::Anonymous })?;
+                let kind = if heap { MapKind::Heap } else { MapKind::Anonymous };
+                self.event(who, VmEvent::Map { start, len, protection, kind })?;
                 for p in page..end(page, n) {
                     self.live[who].1.rights.insert(p, protection);
                     self.live[who].1.contents.remove(&p);

@@ -56,12 +56,11 @@ impl Kernel {
     /// block (Navarro et al., Sec. 4.2), and not over another area.
     fn may_reserve(&self, process: ProcessId, vma: &Vma, huge: Page) -> bool {
         let own = self.process(process);
-        let covers = vma.start <= huge.start && huge.end() <= vma.end;
-        let may_grow_over = || {
-            let is_large_heap = vma.kind == MapKind::Heap && vma.len() >= huge.size.bytes();
-            is_large_heap && vma.start <= huge.start && own.vmas.is_free(vma.end, huge.end())
-        };
-        (covers || may_grow_over()) && own.pages.next_known(huge.start.vpn(), huge.end().vpn()).is_none()
+        if huge.start < vma.start || own.pages.next_known(huge.start.vpn(), huge.end().vpn()).is_some() {
+            return false;
+        }
+        let is_large_heap = vma.kind == MapKind::Heap && vma.len() >= huge.size.bytes();
+        huge.end() <= vma.end || is_large_heap && own.vmas.is_free(vma.end, huge.end())
     }
 
     /// Promotes a reservation to a 2 MiB page in place: used frames stay, the others are zeroed. False if the

@@ -81,6 +81,14 @@ fn a_heap_that_grows_in_small_steps_fills_reserved_blocks() {
 }
 
 #[test]
+fn a_block_that_begins_before_a_heap_is_not_reserved() {
+    let (mut kernel, process) = kernel();
+    kernel.event(process, &map(HEAP + STEP, 2 * BLOCK, MapKind::Heap)).unwrap();
+    kernel.event(process, &touch(HEAP + STEP, STEP)).unwrap();
+    assert_eq!(counts(&kernel), (0, 0));
+}
+
+#[test]
 fn what_does_not_grow_reserves_nothing_beyond_its_end() {
     let (mut kernel, process) = kernel();
     kernel.event(process, &map(HEAP, 2 * BLOCK - 4096, MapKind::Anonymous)).unwrap();
