@@ -112,7 +112,11 @@ fn an_access_to_a_page_that_is_copied_is_translated_meanwhile() {
         let translated = 1000 + latency + if found.is_none() { WALK } else { 0 };
         if latency < 40_000 {
             assert!(ready > 5000 && ready.abs_diff(copied) < 300, "{ready}, the copy ends at {copied}");
-            assert!(bench.mmu.counters.hold_cycles.abs_diff(ready - translated) < 50, "{}", bench.mmu.counters.hold_cycles);
+            assert!(
+                bench.mmu.counters.hold_cycles.abs_diff(ready - translated) < 50,
+                "{}",
+                bench.mmu.counters.hold_cycles
+            );
         } else {
             assert!((translated..translated + 50).contains(&ready), "{ready}");
             assert_eq!(bench.mmu.counters.hold_cycles, 0);

@@ -132,11 +132,8 @@ fn collisions_of(node: Node, page: u64, order: u32, slot: u64, extra: u32) -> (u
     while at < end {
         let line = node.predict(at) / LINE_SLOTS;
         // The 4 KiB pages for which this line is predicted.
-        let next = if node.predict(end - 1) / LINE_SLOTS == line {
-            end
-        } else {
-            node.first_page((line + 1) * LINE_SLOTS)
-        };
+        let next =
+            if node.predict(end - 1) / LINE_SLOTS == line { end } else { node.first_page((line + 1) * LINE_SLOTS) };
         let distance = (slot / LINE_SLOTS) as i64 - line as i64;
         let steps = search_order(extra).position(|searched| searched == distance).unwrap_or_default() as u64;
         let share = (next - at) << FRACTION >> order;
@@ -550,7 +547,9 @@ mod tests {
                         assert_eq!([leaf.node.predict(run.page), leaf.node.predict(last)], [*slot; 2], "{order}");
                     }
                     assert!(slots.windows(2).all(|pair| pair[0] < pair[1]), "a slot for each page");
-                    assert!(leaf.slots >= slots[299] + SLACK_LINES * LINE_SLOTS && slots[0] >= SLACK_LINES * LINE_SLOTS);
+                    assert!(
+                        leaf.slots >= slots[299] + SLACK_LINES * LINE_SLOTS && slots[0] >= SLACK_LINES * LINE_SLOTS
+                    );
                     assert!(leaf.slots <= 2 * 300 + (first >> order) + 100, "{} slots", leaf.slots);
                     assert_eq!(leaf.collisions, (0, 0));
                 }

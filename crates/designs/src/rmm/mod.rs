@@ -132,8 +132,9 @@ pub fn descriptor() -> Descriptor {
         let (at_boot, frames_at_boot) = (Arc::clone(&reserve), spec.reserved_bytes / FRAME_BYTES / 512 * 512);
         let ranges = is_probed.then(|| Box::new(RangeCompanionFactory::new(&rules)) as Box<dyn CompanionFactory>);
         Parts {
-            boot: (is_placed && frames_at_boot > 0)
-                .then(|| Box::new(move |frames: &mut BuddyAllocator| lock(&at_boot).fill(frames_at_boot, frames)) as Boot),
+            boot: (is_placed && frames_at_boot > 0).then(|| {
+                Box::new(move |frames: &mut BuddyAllocator| lock(&at_boot).fill(frames_at_boot, frames)) as Boot
+            }),
             companion: ranges,
             lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits, nested)))),
             placement: Some(Box::new(EagerPlacement::new(spec, reserve))),
