@@ -3056,6 +3056,17 @@ class MeHpt(Group):
     @per_way.setter
     def per_way(self, value: bool) -> None: ...
     @property
+    def one_way_at_a_time(self) -> bool:
+        """Of ways that are resized one by one, the next begins when the last is done; without it each begins
+        when it is full or empty, also beside others.
+
+        Default: True.
+
+        Source: ME-HPT Sec. IV-D: "only one way at a time".
+        """
+    @one_way_at_a_time.setter
+    def one_way_at_a_time(self, value: bool) -> None: ...
+    @property
     def chunk_bytes(self) -> list[int]:
         """Chunk sizes, smallest first.
 

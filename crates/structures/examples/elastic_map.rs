@@ -4,7 +4,7 @@
 //! Inserts that many keys (16 million by default) into an [`ElasticMap`] and into the map of the standard
 //! library. Prints the mean time and the slowest single insertion on this machine, and the counters of the
 //! map. The standard map copies everything whenever it grows. The elastic map rehashes a few slots with each
-//! insertion, in place, one way at a time (ME-HPT Sec. IV and VIII).
+//! insertion, in place, each way on its own (ME-HPT Sec. IV and VIII).
 
 use ambulator_structures::elastic::ElasticMap;
 use std::collections::HashMap;

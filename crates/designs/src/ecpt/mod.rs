@@ -38,7 +38,7 @@ pub(crate) use walker::CuckooWalker;
 
 use ambulator_base::{FRAME_BYTES, Invalid, PageSize, VirtAddr};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
-use ambulator_structures::elastic::{ElasticSpec, HashKind, MAX_WAYS};
+use ambulator_structures::elastic::{ElasticSpec, HashKind, MAX_WAYS, Resizing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,7 @@ impl Default for EcptSpec {
 
 impl EcptSpec {
     /// The parameters of the cuckoo table of a page size.
-    fn elastic(&self, per_way: bool, seed: u64) -> ElasticSpec {
+    fn elastic(&self, resizing: Resizing, seed: u64) -> ElasticSpec {
         ElasticSpec {
             ways: self.ways as usize,
             initial_slots: self.initial_bytes / Cluster::BYTES,
@@ -133,7 +133,7 @@ impl EcptSpec {
             downsize_at: self.downsize_at,
             rehash_slots: u64::from(self.rehash_slots),
             max_reinsertions: self.max_reinsertions,
-            per_way,
+            resizing,
             look_first: false,
             seed,
         }
@@ -149,7 +149,7 @@ impl Settings for EcptSpec {
                 format!("is {}: it must be a power of two", self.initial_bytes),
             ));
         } else {
-            wrong.extend(self.elastic(false, 0).validate(at));
+            wrong.extend(self.elastic(Resizing::AllWays, 0).validate(at));
         }
         if !self.cwt_entries.is_power_of_two() {
             wrong.push(Invalid::new(
@@ -177,7 +177,7 @@ pub fn descriptor() -> Descriptor {
         let page_table = TableParts::new(
             move |_, _, context| {
                 let cost = context.costs.table_entry;
-                Ok(Box::new(CuckooPageTable::new(&os, false, cost, Contiguous, context)?))
+                Ok(Box::new(CuckooPageTable::new(&os, Resizing::AllWays, cost, Contiguous, context)?))
             },
             move |_| Box::new(CuckooWalker::new(&hardware, 0)),
         );

@@ -7,7 +7,7 @@ use super::{EcptSpec, SIZES, key_of};
 use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
-use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};
+use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS, Resizing};
 use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
@@ -118,14 +118,14 @@ impl<B: Backing> CuckooPageTable<B> {
     /// [`MapError::NoMemory`] if the initial memory cannot be allocated.
     pub(crate) fn new(
         spec: &EcptSpec,
-        per_way: bool,
+        resizing: Resizing,
         reinsertion_cycles: u64,
         backing: B,
         os: &mut TableContext<'_>,
     ) -> Result<CuckooPageTable<B>, MapError> {
         let mut footprint = Footprint::default();
         let walk = WalkTables::new(spec, &mut footprint, os)?;
-        let tables = [0, 1, 2].map(|id| CuckooTable::new(id, &spec.elastic(per_way, id as u64), spec.hash));
+        let tables = [0, 1, 2].map(|id| CuckooTable::new(id, &spec.elastic(resizing, id as u64), spec.hash));
         Ok(CuckooPageTable { tables, walk, backing, mapped: [0; 3], reinsertion_cycles, footprint })
     }
 

@@ -29,7 +29,7 @@ struct Rig {
 impl Rig {
     fn new(spec: &EcptSpec) -> Rig {
         let mut bed = TestBed::new(1 << 30).unwrap();
-        let table = CuckooPageTable::new(spec, false, 20, Contiguous, &mut bed.os()).unwrap();
+        let table = CuckooPageTable::new(spec, Resizing::AllWays, 20, Contiguous, &mut bed.os()).unwrap();
         Rig { bed, table, walker: CuckooWalker::new(spec, 0), asid: Asid(1), now: 0 }
     }
 
@@ -235,7 +235,7 @@ pub(crate) fn waves<B: Backing>(
 fn a_million_operations_lose_no_entry() {
     let mut bed = TestBed::new(4 << 30).unwrap();
     let spec = EcptSpec::default();
-    let table = CuckooPageTable::new(&spec, false, 20, Contiguous, &mut bed.os()).unwrap();
+    let table = CuckooPageTable::new(&spec, Resizing::AllWays, 20, Contiguous, &mut bed.os()).unwrap();
     let table = waves(table, CuckooWalker::new(&spec, 0), bed, 3, 1_000_000);
     let counters = &table.table(0).elastic.counters;
     assert!(counters.upsizes[0] > 8 && counters.downsizes[0] > 1, "{counters:?}");

@@ -6,7 +6,7 @@ use super::{CWT_SECTION_SHIFTS, EcptSpec, HEADERS};
 use ambulator_base::{State, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
-use ambulator_structures::elastic::ElasticSpec;
+use ambulator_structures::elastic::{ElasticSpec, Resizing};
 
 /// The walk table for PMDs: sections of 2 MiB.
 pub(crate) const PMD: usize = 0;
@@ -42,12 +42,11 @@ impl WalkTables {
         let elastic = |seed: u64| ElasticSpec {
             ways: spec.cwt_ways as usize,
             initial_slots: u64::from(spec.cwt_entries),
-            per_way: false,
             seed,
             // With two ways insertions fail at a lower occupancy than with three.
             upsize_at: spec.upsize_at.min(0.4),
             downsize_at: spec.downsize_at.min(0.15),
-            ..spec.elastic(false, seed)
+            ..spec.elastic(Resizing::AllWays, seed)
         };
         let mut tables = [0, 1].map(|id| CuckooTable::new(id, &elastic(16 + id as u64), spec.hash));
         let mut backing = Contiguous;

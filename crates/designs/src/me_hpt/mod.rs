@@ -21,6 +21,13 @@
 //!   full, mapping a 1 GiB page fails.
 //! - Without resizing in place (`in_place = false`), the old and the new table must both fit the subtable, as
 //!   Sec. VII-D assumes.
+//! - "Only one way at a time" (Sec. IV-D): a full way waits until no other way resizes, and takes entries
+//!   until then. Of several that have waited, the one with the least number is next. An insertion that finds
+//!   no slot does not wait; the paper does not speak of it.
+//! - The table of a page size comes with its first page, as in ECPT, where Table III names an initial table
+//!   for each size. With a 1 GiB table from the start no subtable could steal (Sec. V-A: only "if no entry in
+//!   the 1GB subtable is in use"), and GUPS with its 192 entries would have six more, where Sec. VII-E4's most
+//!   are 195.
 //! - A way that halves below its only chunk uses the next smaller chunk size, if the subtable has enough
 //!   entries.
 
@@ -34,6 +41,7 @@ use crate::ecpt::{CuckooPageTable, CuckooWalker, EcptSpec};
 use ambulator_base::{FRAME_BYTES, Invalid};
 use ambulator_os::{MapError, TableContext};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
+use ambulator_structures::elastic::Resizing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +63,10 @@ pub struct MeHptSpec {
     /// Ways are resized one by one.
     #[schemars(extend("x-unit" = "flag", "x-source" = "ME-HPT Sec. IV-D"))]
     pub per_way: bool,
+    /// Of ways that are resized one by one, the next begins when the last is done; without it each begins
+    /// when it is full or empty, also beside others.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "ME-HPT Sec. IV-D: \"only one way at a time\""))]
+    pub one_way_at_a_time: bool,
     /// Chunk sizes, smallest first.
     #[schemars(inner(range(min = FRAME_BYTES, max = 1 << 30)), extend("x-unit" = "bytes", "x-source" = "ME-HPT Sec. V-B"))]
     pub chunk_bytes: Vec<u64>,
@@ -81,11 +93,22 @@ impl Default for MeHptSpec {
             dynamic_chunks: true,
             in_place: true,
             per_way: true,
+            one_way_at_a_time: true,
             chunk_bytes: vec![8 << 10, 1 << 20, 8 << 20, 64 << 20],
             fixed_chunk_bytes: 1 << 20,
             l2p_entries: 32,
             l2p_latency: 4,
             l2p_entry_switch: 2,
+        }
+    }
+}
+
+impl MeHptSpec {
+    fn resizing(&self) -> Resizing {
+        match (self.per_way, self.one_way_at_a_time) {
+            (false, _) => Resizing::AllWays,
+            (true, false) => Resizing::EachWay,
+            (true, true) => Resizing::OneWay,
         }
     }
 }
@@ -130,7 +153,7 @@ impl Settings for MeHptSpec {
 /// [`MapError::NoMemory`] if its initial memory cannot be allocated.
 fn table(spec: &MeHptSpec, os: &mut TableContext<'_>) -> Result<CuckooPageTable<L2p>, MapError> {
     let l2p_latency = if spec.l2p { spec.l2p_latency } else { 0 };
-    CuckooPageTable::new(&spec.cuckoo, spec.per_way, os.costs.table_entry + l2p_latency, L2p::new(spec), os)
+    CuckooPageTable::new(&spec.cuckoo, spec.resizing(), os.costs.table_entry + l2p_latency, L2p::new(spec), os)
 }
 
 /// The design.

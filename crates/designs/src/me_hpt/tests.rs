@@ -272,7 +272,7 @@ proptest! {
     #[test]
     fn conforms(
         seed in any::<u64>(),
-        techniques in 0u8..16,
+        techniques in 0u8..32,
         l2p_entries in prop_oneof![Just(2u32), Just(8), Just(32)],
         initial_bytes in prop_oneof![Just(4096u64), Just(8192)],
     ) {
@@ -281,6 +281,7 @@ proptest! {
             in_place: techniques & 3 == 3,
             dynamic_chunks: techniques & 4 != 0,
             per_way: techniques & 8 != 0,
+            one_way_at_a_time: techniques & 16 != 0,
             // Small chunks and few entries: stealing and changes of chunk size come early.
             chunk_bytes: vec![4096, 16384, 65536, 1 << 20],
             fixed_chunk_bytes: 16384,

@@ -12,7 +12,7 @@ const CHUNK_SLOTS: u64 = 512;
 /// most one slot per way.
 ///
 /// It is the table of ME-HPT for keys and values of any type. Ways consist of chunks of 512 slots (Sec.
-/// IV-A). They grow and shrink one at a time (Sec. IV-D), in place (Sec. IV-C), by a few slots with each
+/// IV-A). They grow and shrink each on its own (Sec. IV-D), in place (Sec. IV-C), by a few slots with each
 /// insertion and removal, so no operation takes long. The iteration order is arbitrary but deterministic.
 ///
 /// ```

@@ -30,6 +30,6 @@ mod way;
 use hash::mixed;
 pub use hash::{HashKind, hashes};
 pub use map::ElasticMap;
-pub use spec::{ElasticSpec, MAX_SLOTS, MAX_WAYS};
+pub use spec::{ElasticSpec, MAX_SLOTS, MAX_WAYS, Resizing};
 pub use table::{Arena, Elastic, ElasticCounters, InsertError, REINSERTION_BUCKETS, ResizeMode};
 pub use way::{Place, Resize, Side, Way};

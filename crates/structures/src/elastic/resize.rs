@@ -5,11 +5,11 @@ use super::{MAX_WAYS, Place, Resize, Side, Way};
 
 impl Elastic {
     pub(super) fn grow_when_full<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        if !self.spec.per_way {
+        if self.all_ways() {
             return if self.is_full_in_all() { self.grow_all(arena) } else { Ok(()) };
         }
         for way in 0..self.spec.ways {
-            if self.is_full(way) && self.may_grow(way) {
+            if self.is_full(way) && self.may_grow(way) && !self.must_wait() {
                 self.begin(arena, way, true)?;
             }
         }
@@ -20,7 +20,7 @@ impl Elastic {
     pub(super) fn grow_early<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
         let smallest = (0..self.spec.ways).min_by_key(|&way| self.ways[way].target()).unwrap_or(0);
         self.counters.early_upsizes += 1;
-        if self.spec.per_way { self.begin(arena, smallest, true) } else { self.grow_all(arena) }
+        if self.all_ways() { self.grow_all(arena) } else { self.begin(arena, smallest, true) }
     }
 
     fn grow_all<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
@@ -71,7 +71,7 @@ impl Elastic {
             if state.resize.is_none() {
                 continue;
             }
-            let full = if self.spec.per_way { self.is_full(way) } else { self.is_full_in_all() };
+            let full = if self.all_ways() { self.is_full_in_all() } else { self.is_full(way) };
             if full && state.grows() {
                 self.counters.hurried += 1;
                 self.finish_way(arena, way);
@@ -82,11 +82,11 @@ impl Elastic {
     }
 
     pub(super) fn shrink_when_empty<A: Arena>(&mut self, arena: &mut A) {
-        if self.resizes() && !self.spec.per_way {
-            return;
-        }
         let least = self.spec.initial_slots;
-        if !self.spec.per_way {
+        if self.all_ways() {
+            if self.resizes() {
+                return;
+            }
             let empty = (self.len() as f64) < self.spec.downsize_at * self.slots_in_all() as f64;
             if empty && self.ways().iter().all(|way| way.slots > least) {
                 let most = self.ways().iter().map(Way::target).max().unwrap_or(0);
@@ -104,7 +104,7 @@ impl Elastic {
             let empty = (self.occupied[way] as f64) < self.spec.downsize_at * state.target() as f64;
             // A shrinking way may still be cancelled, and then has its old size.
             let balanced = self.ways().iter().all(|other| state.slots >= other.target().max(other.slots));
-            if empty && balanced && state.resize.is_none() && state.slots > least {
+            if empty && balanced && state.resize.is_none() && state.slots > least && !self.must_wait() {
                 let _kept = self.begin(arena, way, false);
             }
         }

@@ -7,8 +7,21 @@ pub const MAX_WAYS: usize = 4;
 /// Largest number of slots of a way: hashes have 32 bits.
 pub const MAX_SLOTS: u64 = 1 << 32;
 
+/// Which ways resize together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resizing {
+    /// All of them, when the table is full or empty (ECPT).
+    AllWays,
+    /// Each way when it is full or empty itself, also while others resize. Insertions prefer ways with more
+    /// free slots, as in [`Resizing::OneWay`].
+    EachWay,
+    /// As [`Resizing::EachWay`], but a way waits until no other resizes (ME-HPT Sec. IV-D: "upsize or
+    /// downsize only one way at a time"). Only an insertion that found no slot does not wait.
+    OneWay,
+}
+
 /// Parameters of an elastic cuckoo table. The defaults are those of ME-HPT (Table III), which are ECPT's
-/// except for [`ElasticSpec::per_way`]. Resizes advance twice as fast as those of the page tables here,
+/// except for [`ElasticSpec::resizing`]. Resizes advance twice as fast as those of the page tables here,
 /// because a map does not enter the kernel for an insertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElasticSpec {
@@ -16,7 +29,7 @@ pub struct ElasticSpec {
     pub ways: usize,
     /// Initial slots of each way, and its minimum: a power of two.
     pub initial_slots: u64,
-    /// Occupancy above which a way (or the table, without [`ElasticSpec::per_way`]) doubles.
+    /// Occupancy above which a way (or the table, with [`Resizing::AllWays`]) doubles.
     pub upsize_at: f64,
     /// Occupancy below which it halves; less than half of `upsize_at`.
     pub downsize_at: f64,
@@ -25,9 +38,8 @@ pub struct ElasticSpec {
     pub rehash_slots: u64,
     /// Entries that one insertion may displace before the table grows instead (ECPT: bounded re-insertions).
     pub max_reinsertions: u32,
-    /// Ways resize one by one, and insertions prefer ways with more free slots (ME-HPT Sec. IV-D). Otherwise
-    /// all ways resize together, and insertions choose any way.
-    pub per_way: bool,
+    /// Which ways resize together.
+    pub resizing: Resizing,
     /// An insertion probes its slots in all ways and takes an empty one, if any, before it displaces an
     /// entry. The page tables of the papers choose a way first. A program that has just looked up a key has
     /// all slots in its caches.
@@ -45,7 +57,7 @@ impl Default for ElasticSpec {
             downsize_at: 0.2,
             rehash_slots: 4,
             max_reinsertions: 128,
-            per_way: true,
+            resizing: Resizing::EachWay,
             look_first: true,
             seed: 1,
         }

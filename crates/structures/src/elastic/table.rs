@@ -1,6 +1,6 @@
 //! Insertion and removal; both advance resizes.
 
-use super::{ElasticSpec, MAX_WAYS, Place, Resize, Side, Way};
+use super::{ElasticSpec, MAX_WAYS, Place, Resize, Resizing, Side, Way};
 use ambulator_base::{Random, State};
 
 /// Buckets of the histograms of re-insertions; the last one counts all larger values too.
@@ -312,10 +312,10 @@ impl Elastic {
     }
 
     /// The way of an insertion, at random with weights by free slots (ME-HPT Sec. IV-D), except a way that is
-    /// larger than others and full enough to double. Without per-way resizing, any way. Never `but`.
+    /// larger than others and full enough to double. If all ways resize together, any way. Never `but`.
     fn choose(&mut self, but: Option<usize>) -> usize {
         let ways = self.spec.ways;
-        if self.spec.per_way
+        if !self.all_ways()
             && let Some(way) = self.choose_by_room(|way| Some(way) != but)
         {
             return way;
@@ -383,6 +383,16 @@ impl Elastic {
             entry = arena.exchange(at, Some(entry)).unwrap_or_else(|| unreachable!("a slot of the path is empty"));
         }
         Err(entry)
+    }
+
+    /// Whether all ways resize together.
+    pub(super) fn all_ways(&self) -> bool {
+        self.spec.resizing == Resizing::AllWays
+    }
+
+    /// Whether a way must wait for the resize of another.
+    pub(super) fn must_wait(&self) -> bool {
+        self.spec.resizing == Resizing::OneWay && self.resizes()
     }
 
     pub(super) fn is_full(&self, way: usize) -> bool {

@@ -131,8 +131,12 @@ impl Rig {
     }
 }
 
-fn spec(per_way: bool, initial_slots: u64) -> ElasticSpec {
-    ElasticSpec { per_way, initial_slots, ..ElasticSpec::default() }
+fn spec(resizing: Resizing, initial_slots: u64) -> ElasticSpec {
+    ElasticSpec { resizing, initial_slots, ..ElasticSpec::default() }
+}
+
+fn any_resizing() -> impl Strategy<Value = Resizing> {
+    prop::sample::select(vec![Resizing::AllWays, Resizing::EachWay, Resizing::OneWay])
 }
 
 proptest! {
@@ -141,7 +145,7 @@ proptest! {
     fn no_entry_is_ever_lost(
         seed in any::<u64>(),
         in_place in any::<bool>(),
-        per_way in any::<bool>(),
+        resizing in any_resizing(),
         at_once in prop::bool::weighted(0.2),
         look_first in any::<bool>(),
         ways in 2..=MAX_WAYS,
@@ -157,7 +161,7 @@ proptest! {
             upsize_at,
             downsize_at: 0.15,
             look_first,
-            ..spec(per_way, 4)
+            ..spec(resizing, 4)
         };
         let mut rig = Rig::new(&spec, VecArena { at_once, ..VecArena::new(in_place) });
         rig.arena.room = room;
@@ -193,9 +197,9 @@ proptest! {
     #[test]
     fn the_map_behaves_as_a_map(
         ops in prop::collection::vec((0u8..10, 0u16..600, any::<u32>()), 1..4000),
-        per_way in any::<bool>(),
+        resizing in any_resizing(),
     ) {
-        let mut map = ElasticMap::with_spec(&spec(per_way, 8));
+        let mut map = ElasticMap::with_spec(&spec(resizing, 8));
         let mut model = BTreeMap::new();
         for (op, key, value) in ops {
             // The map shrinks when few keys are left.
@@ -214,8 +218,11 @@ proptest! {
 
 #[test]
 fn millions_of_operations_with_resizes_both_ways() {
-    for (in_place, per_way) in [(true, true), (false, false), (true, false), (false, true)] {
-        let mut rig = Rig::new(&spec(per_way, 16), VecArena::new(in_place));
+    use Resizing::{AllWays, EachWay, OneWay};
+    for (in_place, resizing) in
+        [(true, OneWay), (true, EachWay), (false, AllWays), (true, AllWays), (false, EachWay), (false, OneWay)]
+    {
+        let mut rig = Rig::new(&spec(resizing, 16), VecArena::new(in_place));
         let mut random = Random::new(7);
         let mut keys: Vec<u64> = Vec::new();
         for wave in 0..40 {
@@ -243,7 +250,7 @@ fn millions_of_operations_with_resizes_both_ways() {
 
 #[test]
 fn half_of_the_entries_stay_in_an_upsize_in_place() {
-    let mut rig = Rig::new(&spec(true, 128), VecArena::new(true));
+    let mut rig = Rig::new(&spec(Resizing::EachWay, 128), VecArena::new(true));
     for key in 0..200_000 {
         rig.insert(key);
     }
@@ -256,7 +263,7 @@ fn half_of_the_entries_stay_in_an_upsize_in_place() {
 fn a_way_that_is_larger_and_full_receives_no_entry() {
     // One way has doubled. The others fill up to the threshold before its own occupancy passes it by more
     // than the displaced entries.
-    let mut rig = Rig::new(&spec(true, 1024), VecArena::new(true));
+    let mut rig = Rig::new(&spec(Resizing::EachWay, 1024), VecArena::new(true));
     let mut key = 0;
     while rig.table.counters.upsizes.iter().sum::<u64>() < 1 {
         rig.insert(key);
@@ -268,6 +275,58 @@ fn a_way_that_is_larger_and_full_receives_no_entry() {
         rig.insert(key);
         key += 1;
     }
+}
+
+/// Sizes of the ways of a growing table of page-table slots after each of `inserted` insertions, and the ways
+/// that resize.
+fn growth(resizing: Resizing, inserted: u64) -> Vec<(Vec<u64>, usize)> {
+    let spec = ElasticSpec { rehash_slots: 2, look_first: false, ..spec(resizing, 128) };
+    let mut rig = Rig::new(&spec, VecArena::new(true));
+    let mut seen = Vec::new();
+    for key in 0..inserted {
+        rig.insert(key);
+        let resizing = rig.table.ways().iter().filter(|way| way.resize.is_some()).count();
+        seen.push((rig.table.ways().iter().map(Way::target).collect(), resizing));
+    }
+    rig.check();
+    assert_eq!(rig.table.counters.early_upsizes, 0);
+    seen
+}
+
+#[test]
+fn one_way_at_a_time_never_resizes_two() {
+    let most_growing = |resizing| growth(resizing, 200_000).iter().map(|(_, ways)| *ways).max().unwrap();
+    assert_eq!((most_growing(Resizing::OneWay), most_growing(Resizing::EachWay)), (1, 3));
+    let most_shrinking = |resizing| {
+        let mut rig = Rig::new(&spec(resizing, 16), VecArena::new(true));
+        (0..50_000).for_each(|key| assert!(rig.insert(key)));
+        let ways = (0..50_000).map(|key| {
+            rig.remove(key);
+            rig.table.ways().iter().filter(|way| way.shrinks()).count()
+        });
+        ways.max().unwrap()
+    };
+    assert_eq!((most_shrinking(Resizing::OneWay), most_shrinking(Resizing::EachWay)), (1, 3));
+}
+
+#[test]
+fn one_way_at_a_time_lets_the_last_way_lag() {
+    // Three ways of 16 Ki slots: the first doubles at 1.8 times that many entries (0.6 of each way), the second
+    // when the pointer of the first has passed all its slots, two with each insertion, and the third after the
+    // second. Ways that need not wait for one another double together.
+    let slots = 16 << 10;
+    let lag = |resizing| {
+        let seen = growth(resizing, 4 * slots);
+        let at = |ways: usize| {
+            let large = |(sizes, _): &(Vec<u64>, usize)| sizes.iter().filter(|size| **size > slots).count() >= ways;
+            seen.iter().position(large).unwrap() as f64 / slots as f64
+        };
+        [at(1), at(2), at(3)]
+    };
+    let [first, second, third] = lag(Resizing::OneWay);
+    assert!(second - first >= 0.5 && third - second >= 0.5, "{first} {second} {third}");
+    let [first, _, third] = lag(Resizing::EachWay);
+    assert!(third - first < 0.25, "{first} {third}");
 }
 
 #[test]
