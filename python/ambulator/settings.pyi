@@ -3364,6 +3364,17 @@ class Rmm(Group):
     @fragmentation_order.setter
     def fragmentation_order(self, value: int | str) -> None: ...
     @property
+    def reserved_bytes(self) -> int:
+        """Contiguous memory that is set aside at boot, before memory is fragmented, and given to eager requests
+        in order until it is used up. Rounded down to pages of 2 MiB; 0 for none.
+
+        Unit: bytes. From 0 to 1099511627776. Default: 0.
+
+        Source: Utopia Sec. 7 gives RMM 1 GiB from the get-go; RMM has none.
+        """
+    @reserved_bytes.setter
+    def reserved_bytes(self, value: int | str) -> None: ...
+    @property
     def join_blocks(self) -> bool:
         """Whether to prefer a block contiguous with the previous one.
 
@@ -3629,9 +3640,10 @@ class Utopia(Group):
         """The largest pages that migrate. Accesses to a page wait while it is copied, 512 times as long for 2
         MiB as for 4 KiB.
 
-        Unit: bytes. From 4096 to 1073741824. Default: 1073741824.
+        Unit: bytes. From 4096 to 1073741824. Default: 4096.
 
-        Source: Utopia Sec. 5.5 (no limit).
+        Source: our choice: Sec. 5.5 names no limit, but copies of 2 MiB are not the negligible cost of Sec.
+        8.4.
         """
     @largest_migration.setter
     def largest_migration(self, value: int | str) -> None: ...
