@@ -9,10 +9,12 @@ use proptest::prelude::*;
 use reference::{Call, Machine, call};
 
 /// 1 MiB of it is reserved. Four processes together may map 32 MiB.
-const MEMORY: u64 = 10 << 20;
+const SCARCE: u64 = 10 << 20;
+/// Enough for all, with blocks of 2 MiB to spare.
+const AMPLE: u64 = 64 << 20;
 
-fn run(spec: &KernelSpec, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
-    let mut machine = Machine::new(spec, MEMORY);
+fn run(spec: &KernelSpec, memory: u64, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
+    let mut machine = Machine::new(spec, memory);
     for (number, (who, call)) in calls.iter().enumerate() {
         machine.step(who % machine.processes(), call)?;
         let whole = number % 8 == 0 || number + 1 == calls.len();
@@ -26,7 +28,7 @@ fn spec(page_size_policy: PageSizePolicy, swap_bytes: u64, asid_bits: u32) -> Ke
 }
 
 macro_rules! policies {
-    ($($name:ident: $policy:ident;)*) => {
+    ($($name:ident: $policy:ident, $memory:expr;)*) => {
         proptest! {
             #![proptest_config(ProptestConfig {
                 cases: 250, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default()
@@ -37,16 +39,17 @@ macro_rules! policies {
                 asid_bits in prop_oneof![Just(1u32), Just(2u32), Just(12u32)],
                 calls in prop::collection::vec((0..4usize, call()), 1..150),
             ) {
-                run(&spec(PageSizePolicy::$policy, swap, asid_bits), &calls)?;
+                run(&spec(PageSizePolicy::$policy, swap, asid_bits), $memory, &calls)?;
             })*
         }
     };
 }
 
 policies! {
-    base_pages: Never;
-    huge_at_faults: Always;
-    huge_where_advised: Madvise;
-    promoted_in_the_background: Khugepaged;
-    reserved_and_promoted: Reservation;
+    base_pages: Never, SCARCE;
+    huge_at_faults: Always, SCARCE;
+    huge_where_advised: Madvise, SCARCE;
+    promoted_in_the_background: Khugepaged, SCARCE;
+    reserved_and_promoted: Reservation, SCARCE;
+    reserved_in_ample_memory: Reservation, AMPLE;
 }

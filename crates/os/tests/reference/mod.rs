@@ -47,6 +47,8 @@ pub enum Call {
     Touch(u64, u64, bool),
     Access(u64, u8),
     Brk(u64),
+    /// The heap grows by this many pages, which are touched.
+    Grow(u64),
     Fork,
     Exit,
     Tick,
@@ -68,7 +70,8 @@ pub fn call() -> impl Strategy<Value = Call> {
         1 => (page(), some(), any::<bool>()).prop_map(|(p, n, h)| Call::Huge(p, n, h)),
         6 => (aligned(), some(), any::<bool>()).prop_map(|(p, n, w)| Call::Touch(p, n, w)),
         12 => (page(), 0..8u8).prop_map(|(p, k)| Call::Access(p, k)),
-        3 => page().prop_map(Call::Brk),
+        2 => page().prop_map(Call::Brk),
+        4 => some().prop_map(Call::Grow),
         2 => Just(Call::Fork),
         1 => Just(Call::Exit),
         2 => Just(Call::Tick),
@@ -298,6 +301,13 @@ impl Machine {
                 self.access(who, page, kind)?;
             }
             Call::Brk(page) => self.brk(who, page)?,
+            Call::Grow(n) => {
+                let (_, from) = self.live[who].2.unwrap_or_default();
+                self.brk(who, end(from, n))?;
+                if from < end(from, n) {
+                    self.step(who, &Call::Touch(from, n, true))?;
+                }
+            }
             Call::Fork if self.live.len() < 4 => {
                 let forked = self.kernel.fork(self.live[who].0);
                 self.deliver();
