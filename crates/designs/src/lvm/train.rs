@@ -320,7 +320,7 @@ impl Cost {
 
 /// `x3 cr ma`, in thousandths: the additional lines of a look-up in the mean, weighted.
 fn collision_cost((_, lines): (u64, u64), keys: u64, spec: &LvmSpec) -> u64 {
-    let of_all = u128::from(1000 * spec.x3) * u128::from(lines) >> FRACTION;
+    let of_all = (u128::from(1000 * spec.x3) * u128::from(lines)) >> FRACTION;
     of_all.checked_div(keys.into()).unwrap_or(0) as u64
 }
 
