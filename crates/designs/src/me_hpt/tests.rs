@@ -267,6 +267,20 @@ fn each_technique_has_its_effect() {
     assert_eq!(blocks.largest_contiguous, way);
 }
 
+#[test]
+fn the_last_way_of_three_is_half_as_large_for_a_time() {
+    // 2.3 times the slots of a way of 2 MiB: two ways have doubled, as those of most programs of Fig. 12.
+    let ways = |one_way_at_a_time| {
+        let mut rig = Rig::new(&MeHptSpec { one_way_at_a_time, ..MeHptSpec::default() }, 1 << 30);
+        rig.map_slots(0..75_000, PageSize::SIZE_4K);
+        let mut bytes = rig.way_bytes(0);
+        bytes.sort_unstable();
+        bytes
+    };
+    assert_eq!(ways(true), [2 << 20, 4 << 20, 4 << 20]);
+    assert_eq!(ways(false), [4 << 20; 3]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
