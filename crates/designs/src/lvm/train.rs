@@ -538,7 +538,7 @@ mod tests {
             // All pages, with holes, and counted from a page that is not aligned.
             for (first, apart) in [(0, 1), (0, 2), (1 << order >> 1, 1), (7 << order, 1), ((3 << order) + 1, 2)] {
                 let keys: Vec<Run> =
-                    (0..300).map(|i| Run { page: first + (i * apart << order), order, count: 1 }).collect();
+                    (0..300).map(|i| Run { page: first + ((i * apart) << order), order, count: 1 }).collect();
                 for from in [0, first, first / 2] {
                     let leaf = leaf(&keys, from, keys[299].end() - from + 5, 1 << 40, &spec).unwrap();
                     let slots: Vec<u64> = leaf.slots_of(keys.iter().map(|run| (run.page, order))).collect();
