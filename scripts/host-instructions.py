@@ -23,7 +23,7 @@ TARGET = os.environ.get("CARGO_TARGET_DIR") or "target"
 PARTS = [
     ("records", ["crates/workloads/", "crates/trace/", "base/src/record", "base/src/source", "simulator/src/look_ahead"]),
     ("core", ["hardware/src/window/", "hardware/src/events", "hardware/src/branch", "hardware/src/core", "hardware/src/cycle_stack"]),
-    ("main memory", ["hardware/src/channel", "hardware/src/plan", "hardware/src/dram", "hardware/src/main_memory"]),
+    ("main memory", ["hardware/src/awaited", "hardware/src/channel", "hardware/src/plan", "hardware/src/dram", "hardware/src/main_memory"]),
     ("caches", ["crates/hardware/"]),
     ("TLBs, tables", ["crates/mmu/", "crates/designs/", "crates/structures/"]),
     ("kernel, memory", ["crates/os/", "crates/memory/"]),

@@ -52,6 +52,19 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// A sample that was added as `from` is `to`, which is larger. Nothing changes if it is not among those since
+    /// the histogram was last emptied. The minimum stays.
+    pub fn raise(&mut self, from: u64, to: u64) {
+        let old = &mut self.buckets[bucket_of(from)];
+        if *old == 0 {
+            return;
+        }
+        *old -= 1;
+        self.buckets[bucket_of(to)] += 1;
+        self.sum += to - from;
+        self.max = self.max.max(to);
+    }
+
     /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {

@@ -422,6 +422,20 @@ impl Cache {
         self.place(slot, flags, requested, ready)
     }
 
+    /// A line that was to arrive at `told` arrives at `ready`, which is later: if it is in flight here, it is so
+    /// until then, and keeps its MSHR.
+    pub fn delay(&mut self, line: u64, told: u64, ready: u64) {
+        let Ok(place) = self.find(line) else { return };
+        let at = self.stamp(place);
+        if let Some(stamp) = self.stamps.get_mut(at)
+            && (*stamp >> DURATION_BITS) + (*stamp & DURATION_MAX) == told
+        {
+            let requested = *stamp >> DURATION_BITS;
+            *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
+            self.mshrs.take(told, ready);
+        }
+    }
+
     /// Inserts a line, which must not be present.
     #[inline(always)]
     fn place(&mut self, slot: Slot, flags: u8, requested: u64, ready: u64) -> Option<Victim> {

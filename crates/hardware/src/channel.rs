@@ -4,11 +4,13 @@
 //! a *plan*: the column commands that it has decided on, in the order of their times, each with what it
 //! changed. A read that arrives before the end of the plan takes back the commands that it may precede; they
 //! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
-//! time. Only the times that the caller has already learnt stay as they were.
+//! time. Who was told the time of a read that was taken back asks again when that time has come
+//! ([`Channel::arrival`]).
 //!
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
+use crate::awaited::Awaited;
 use crate::dram_log::{Opened, Sent};
 use crate::plan::{Plan, Step};
 use ambulator_base::State;
@@ -207,6 +209,7 @@ pub(crate) struct Channel {
     quiet: usize,
     filter: Box<[u8]>,
     plan: Plan,
+    awaited: Awaited,
     number: u32,
     scan: u64,
     pub tally: Tally,
@@ -250,6 +253,7 @@ impl Channel {
             quiet: rules.quiet(),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks, 8 * (rules.rp + rules.rcd + rules.cl)),
+            awaited: Awaited::new(),
             number: 0,
             scan: 0,
             tally: Tally::default(),
@@ -287,6 +291,7 @@ impl Channel {
             let choice = self.alone(&request);
             if choice.column <= next && choice.column < self.ranks[request.rank as usize].due {
                 self.send(Some(&request), &choice);
+                self.awaited.tell(request.line, choice.column + latency);
                 return choice.column + latency;
             }
         }
@@ -294,9 +299,20 @@ impl Channel {
         loop {
             let (number, column) = self.serve();
             if number == request.number {
+                self.awaited.tell(request.line, column + latency);
                 return column + latency;
             }
         }
+    }
+
+    /// The tick that was told last for the read of a line, and the tick at which its data are there, as far as
+    /// the requests say that have come so far; `None` for a read of long ago.
+    #[inline]
+    pub fn arrival(&mut self, line: u64) -> Option<(u64, u64)> {
+        while self.awaited.is_open(line) {
+            self.serve();
+        }
+        self.awaited.retell(line)
     }
 
     #[cold]
@@ -378,6 +394,8 @@ impl Channel {
                         self.released += 1;
                         let count = &mut self.filter[Self::filter_of(request.line)];
                         *count = count.saturating_add(1);
+                    } else {
+                        self.awaited.take_back(request.line);
                     }
                     insert_late(&mut self.candidates, request);
                 }
@@ -648,6 +666,9 @@ impl Channel {
                 bus: column + rules.cl + rules.burst,
                 rank: request.rank,
             };
+            if alone.is_none() {
+                self.awaited.plan(request.line, column + rules.cl + rules.burst);
+            }
         }
         if rules.closed {
             bank.row = NO_ROW;

@@ -367,3 +367,67 @@ fn the_search_finds_all_that_a_read_may_precede() {
     assert!(answers > 0 && other * 1000 < answers, "{other} of {answers} answers differ");
     assert!(sums.0.abs_diff(sums.1) * 200 < sums.0, "{sums:?}");
 }
+
+#[test]
+fn who_asks_again_learns_when_a_line_arrives() {
+    // Reads and writes in the order of time, up to full queues. Who reads asks again when the told time has come,
+    // until it stays: no sooner than the line arrives. Later for few, because a request that comes may also let
+    // another go earlier, and nobody is told.
+    let (mut reads, mut too_soon, mut changed) = (0, 0, 0);
+    let (mut at_first, mut at_last, mut in_fact) = (0, 0, 0);
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let ranks = 1 << random.below(2);
+        let rules = Rules { refi: 3000, rfc: 300, ..rules() };
+        let mut requests = stream(seed, 2000, 6 + random.below(30), 0, ranks, 30);
+        (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
+        let mut channel = channel(rules, ranks);
+        channel.keep_log(true);
+        // Told ticks and lines, the earliest first; and by line, the ticks that were told first and last.
+        let mut waiting = std::collections::BTreeSet::new();
+        let mut told: Vec<(u64, u64)> = vec![(0, 0); requests.len() + 1];
+        let end = Request { arrival: u64::MAX, write: true, ..requests[0] };
+        for one in requests.iter().chain([&end]) {
+            while let Some((tick, line)) = waiting.pop_first() {
+                if tick > one.arrival {
+                    waiting.insert((tick, line));
+                    break;
+                }
+                told[line as usize].1 = tick;
+                if let Some((_, planned)) = channel.arrival(line).filter(|(_, planned)| *planned > tick) {
+                    waiting.insert((planned, line));
+                }
+            }
+            if one.arrival == u64::MAX {
+                continue;
+            }
+            if one.write {
+                channel.write(*one);
+            } else {
+                let tick = channel.read(*one);
+                told[one.line as usize] = (tick, tick);
+                waiting.insert((tick, one.line));
+            }
+        }
+        let mut log = Vec::new();
+        channel.take_log(true, &mut log);
+        for sent in &log {
+            let Sent::Column { request, column, .. } = sent else { continue };
+            if request.write {
+                continue;
+            }
+            let arrives = column + rules.cl + rules.burst;
+            let (first, last) = told[request.line as usize];
+            reads += 1;
+            changed += usize::from(first != last);
+            too_soon += usize::from(last < arrives);
+            at_first += first - request.arrival;
+            at_last += last - request.arrival;
+            in_fact += arrives - request.arrival;
+        }
+    }
+    assert!(reads > 40_000 && changed * 20 > reads, "{changed} of {reads} times change");
+    assert!(too_soon * 300 < reads, "{too_soon} of {reads} lines are awaited no longer before they arrive");
+    assert!(at_last.abs_diff(in_fact) * 70 < in_fact, "{at_last} ticks in all, and {in_fact} in fact");
+    assert!(at_first.abs_diff(in_fact) * 50 > in_fact, "{at_first} ticks are told at first, and {in_fact} pass");
+}

@@ -4,7 +4,7 @@
 //!
 //! Left out: the command bus (commands are as many as fit the other rules), power states, refresh postponed or
 //! of single banks, data errors, and a bound on the write queue (what does not fit would wait in the last-level
-//! cache). A time that the caller has learnt does not change when a later call brings an earlier request.
+//! cache).
 
 use crate::channel::{Channel, Request, Rules, Tally};
 use crate::dram_log::{DramEvent, event};
@@ -59,6 +59,12 @@ counters! {
 const TICK_SHIFT: u32 = 6;
 /// Width of the data bus, in bytes.
 pub(crate) const BUS_BYTES: u64 = 8;
+
+/// The first cycle that is not before a tick.
+#[inline(always)]
+fn cycle(tick: u64) -> u64 {
+    (tick + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT
+}
 
 /// The DRAM coordinates of a line, each within the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,13 +275,31 @@ impl Dram {
             let (channel, request) = self.request(line, table, false, now);
             channel.read(request)
         };
-        let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
+        let ready = cycle(done);
         if table {
             self.counters.table_read_cycles += ready - now;
         } else {
             self.counters.data_read_cycles += ready - now;
         }
         ready
+    }
+
+    /// The cycle in which a line arrives that was read, as far as the requests say that have come so far, and
+    /// how many cycles that is later than what was told last. `None` for a read of long ago.
+    #[inline]
+    pub fn arrival(&mut self, line: u64, table: bool) -> Option<(u64, u64)> {
+        if !self.timing || self.fixed {
+            return None;
+        }
+        let channel = self.place(line).channel;
+        let (told, planned) = self.channels[channel].arrival(line)?;
+        let (arrival, late) = (cycle(planned), cycle(planned).saturating_sub(cycle(told)));
+        if table {
+            self.counters.table_read_cycles += late;
+        } else {
+            self.counters.data_read_cycles += late;
+        }
+        Some((arrival, late))
     }
 
     /// Writes a line back at cycle `now`. It waits in its channel's write queue; nobody waits for it.

@@ -9,6 +9,10 @@ pub enum EventKind {
     Issue,
     /// Its translation is known (a store: and it has committed): it asks for its line.
     Ask,
+    /// The line of a load arrives from main memory, as it was told.
+    Arrive,
+    /// The line of a store arrives from main memory, as it was told. The place is the one in the store queue.
+    Own,
 }
 
 /// An event of a window.
@@ -16,14 +20,15 @@ pub enum EventKind {
 pub struct Event {
     /// The cycle in which it happens.
     pub at: u64,
-    /// The record's place in the window.
+    /// The record's place in the window; of [`EventKind::Own`], in the store queue.
     pub place: u32,
     /// What happens.
     pub kind: EventKind,
 }
 
-/// Bits of a key below its cycle for a record's place; one more is for the kind.
+/// Bits of a key below its cycle for a record's place; two more are for the kind.
 const PLACE_BITS: u32 = 19;
+const KIND_BITS: u32 = 2;
 /// Cycles of the wheel: longer than most accesses to main memory.
 const WHEEL: usize = 1024;
 /// How far before the first event of an empty wheel later ones may be.
@@ -83,7 +88,7 @@ impl EventQueue {
     /// Adds an event of the record at `place` in the window.
     #[inline]
     pub fn push(&mut self, at: u64, record: usize, kind: EventKind) {
-        let event = (record as u32) << 1 | kind as u32;
+        let event = (record as u32) << KIND_BITS | kind as u32;
         if self.in_wheel == u64::MAX {
             self.base = at.saturating_sub(BEFORE);
         }
@@ -136,7 +141,7 @@ impl EventQueue {
 
     #[cold]
     fn push_other(&mut self, at: u64, event: u32) {
-        let key = at << (PLACE_BITS + 1) | u64::from(event);
+        let key = at << (PLACE_BITS + KIND_BITS) | u64::from(event);
         let place = self.others.partition_point(|other| *other > key);
         self.others.insert(place, key);
     }
@@ -160,14 +165,16 @@ impl EventQueue {
     fn pop_either(&mut self) -> Option<Event> {
         let first = self.node(self.heads[self.in_wheel as usize % WHEEL]);
         let in_wheel = match first {
-            Some(first) if self.in_wheel != u64::MAX => self.in_wheel << (PLACE_BITS + 1) | u64::from(first.event),
+            Some(first) if self.in_wheel != u64::MAX => {
+                self.in_wheel << (PLACE_BITS + KIND_BITS) | u64::from(first.event)
+            }
             _ => u64::MAX,
         };
         let event = match self.others.pop_if(|other| *other < in_wheel) {
-            Some(key) => event(key >> (PLACE_BITS + 1), key as u32 & ((1 << (PLACE_BITS + 1)) - 1)),
+            Some(key) => event(key >> (PLACE_BITS + KIND_BITS), key as u32 & ((1 << (PLACE_BITS + KIND_BITS)) - 1)),
             None => self.pop_from_wheel(),
         };
-        let other = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + 1));
+        let other = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + KIND_BITS));
         self.next = self.in_wheel.min(other);
         Some(event)
     }
@@ -216,7 +223,13 @@ impl EventQueue {
 /// The event at cycle `at` that a node or a key tells of.
 #[inline(always)]
 fn event(at: u64, what: u32) -> Event {
-    Event { at, place: what >> 1, kind: if what & 1 == 0 { EventKind::Issue } else { EventKind::Ask } }
+    let kind = match what & ((1 << KIND_BITS) - 1) {
+        0 => EventKind::Issue,
+        1 => EventKind::Ask,
+        2 => EventKind::Arrive,
+        _ => EventKind::Own,
+    };
+    Event { at, place: what >> KIND_BITS, kind }
 }
 
 #[cfg(test)]
@@ -234,7 +247,8 @@ mod tests {
             let mut now = 5000;
             for _ in 0..10_000u32 {
                 if plain.len() < 64 {
-                    let kind = if random.below(2) == 0 { EventKind::Issue } else { EventKind::Ask };
+                    let kinds = [EventKind::Issue, EventKind::Ask, EventKind::Arrive, EventKind::Own];
+                    let kind = kinds[random.below(4) as usize];
                     // Seldom before the last event.
                     let at = now + random.below(span) - random.below(1 + span / 8) * u64::from(random.below(9) == 0);
                     let place = random.below(1 << PLACE_BITS) as u32;

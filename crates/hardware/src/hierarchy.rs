@@ -462,6 +462,38 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
+    /// Whether an access that asked at `asked` and whose line arrives at `ready` waits for main memory: it is to
+    /// ask for [`Hierarchy::arrival`] when that time has come.
+    #[inline(always)]
+    pub fn awaits_memory(&self, asked: Cycle, ready: Cycle) -> bool {
+        ready.0 > asked.0 + self.shared.llc.latency
+    }
+
+    /// When the line of an access arrives, of which a core was told that it arrives at `told`: that changes if
+    /// requests have come since that main memory serves before it. The caches on the core's path then wait for
+    /// it longer.
+    #[inline]
+    pub fn arrival(&mut self, core: usize, at: PhysAddr, is_table: bool, told: Cycle) -> Cycle {
+        let line = at.line();
+        let place = match &self.shared.intermediate {
+            Some(map) => map.line(line).unwrap_or(line),
+            None => line,
+        };
+        let ready = self.shared.dram.arrival(place, is_table, told.0);
+        if ready > told.0 {
+            self.delay(core, line, told.0, ready);
+        }
+        Cycle(ready)
+    }
+
+    #[cold]
+    fn delay(&mut self, core: usize, line: u64, told: u64, ready: u64) {
+        let Private { l1i, l1d, second } = &mut self.cores[core];
+        for cache in [&mut l1i.cache, &mut l1d.cache, &mut second.cache, &mut self.shared.llc] {
+            cache.delay(line, told, ready);
+        }
+    }
+
     /// A speculative or background fetch into the core's L2 that no instruction waits for, with counters of
     /// its own. Unlike a prefetch it is never dropped: if no MSHR is free it waits for one.
     #[inline]

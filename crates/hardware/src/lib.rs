@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod awaited;
 mod branch;
 mod cache;
 mod channel;
@@ -44,7 +45,7 @@ pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
-pub use window::{CoreWindow, InFlight, InFlightAccess};
+pub use window::{AwaitedWalk, CoreWindow, InFlight, InFlightAccess, WalkInFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.

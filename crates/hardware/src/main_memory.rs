@@ -203,6 +203,19 @@ impl MainMemory {
         }
     }
 
+    /// When a line arrives that was said to arrive in cycle `told`: requests that came since may delay it.
+    #[inline(always)]
+    pub fn arrival(&mut self, line: u64, table: bool, told: u64) -> u64 {
+        match &mut self.nodes {
+            None => self.first.arrival(line, table).map_or(told, |(at, _)| told.max(at)),
+            // What it waits for in the node delays it, not the way.
+            Some(nodes) => match nodes.dram(&mut self.first, line) {
+                Some(dram) => told + dram.arrival(line, table).map_or(0, |(_, late)| late),
+                None => told,
+            },
+        }
+    }
+
     /// Writes a line back from `socket` at cycle `now`. Returns the cycle at which it has left the links, and
     /// is in persistent memory.
     #[inline(always)]
@@ -305,6 +318,15 @@ impl Nodes {
             Device::Dram(dram) => Some(&mut **dram),
             Device::Persistent(_) => None,
         })
+    }
+
+    /// The DRAM that holds a line, if its node has one.
+    fn dram<'a>(&'a mut self, first: &'a mut Dram, line: u64) -> Option<&'a mut Dram> {
+        match self.node_of(line).checked_sub(1).map(|other| &mut self.devices[other]) {
+            None => Some(first),
+            Some(Device::Dram(dram)) => Some(dram),
+            Some(Device::Persistent(_)) => None,
+        }
     }
 
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! The load and the store queue of a core's window.
 
-use ambulator_base::State;
+use ambulator_base::{PhysAddr, State};
 
 /// A time that is not known yet.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -50,13 +50,14 @@ impl Queue {
     }
 }
 
-/// A store in the store queue: the cycle in which it owns its line, the slot in which it commits, and its
-/// number.
+/// A store in the store queue: the cycle in which it owns its line, the slot in which it commits, its number,
+/// and where its data are while it waits for main memory.
 #[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct StoreEntry {
     pub owned: u64,
     pub committed: u64,
     pub number: u32,
+    pub at: PhysAddr,
 }
 
 /// The store queue.
@@ -83,7 +84,7 @@ impl StoreQueue {
     #[inline(always)]
     pub fn enter(&mut self, number: u32) -> u32 {
         let place = self.queue.enter();
-        self.stores[place as usize] = StoreEntry { owned: UNKNOWN, committed: UNKNOWN, number };
+        self.stores[place as usize] = StoreEntry { owned: UNKNOWN, committed: UNKNOWN, number, at: PhysAddr(0) };
         place
     }
 

@@ -26,6 +26,19 @@ ambulator_base::counters! {
     }
 }
 
+/// A table line that a walk read from main memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AwaitedTable {
+    /// Where it is.
+    pub at: PhysAddr,
+    /// When it is said to arrive; 0 for none.
+    pub arrives: Cycle,
+    /// Cycles of the whole walk; 0 if none has ended.
+    pub walk: u64,
+    /// It waited for a walker.
+    pub queued: bool,
+}
+
 /// A core's port to the machine's memory: the cache hierarchy provides the time, physical memory the bytes.
 pub struct CorePort<'a> {
     /// All cores' caches and DRAM.
@@ -45,6 +58,8 @@ pub struct CorePort<'a> {
     pub traffic: &'a mut WalkTraffic,
     /// 1 plus the [`Served`] of the slowest load so far, or 0.
     pub slowest: &'a mut u8,
+    /// Of the loads from main memory so far, the one that arrives last.
+    pub awaited: &'a mut AwaitedTable,
     /// Of a machine inside another simulator: accesses are recorded here instead of timed by `hierarchy`.
     pub recording: Option<&'a mut Recording>,
 }
@@ -68,6 +83,9 @@ impl CorePort<'_> {
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => {
                 self.traffic.dram += 1;
+                if access.ready >= self.awaited.arrives {
+                    *self.awaited = AwaitedTable { at, arrives: access.ready, walk: 0, queued: false };
+                }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }
         }

@@ -17,7 +17,7 @@ use crate::{
 };
 use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, State, VirtAddr};
-use ambulator_hardware::CopyId;
+use ambulator_hardware::{CopyId, WalkInFlight};
 
 ambulator_base::counters! {
     /// Counters of a core's MMU.
@@ -830,7 +830,25 @@ impl Mmu {
         self.counters.mmu_cycles += walk.ready.since(now);
         self.walk_latency.add(walk.ready.since(start));
         self.walk_loads.add(u64::from(walk.accesses));
+        (port.awaited.walk, port.awaited.queued) = (walk.ready.since(start), start > now);
         walk
+    }
+
+    /// A walk on a walker that was said to end at `told` waited for main memory, which serves it `late` cycles
+    /// later than was said. If it waited for a walker, it may also have begun later, behind another late walk.
+    /// Returns by how many cycles, and when it ends.
+    pub fn delay_walk(&mut self, walk: &WalkInFlight, told: Cycle, late: u64) -> (u64, Cycle) {
+        let begin = Cycle(told.0.saturating_sub(walk.cycles));
+        let queued = if walk.queued { self.walkers.begun(begin).since(begin) } else { 0 };
+        let ready = told.after(queued + late);
+        if ready > told {
+            self.walkers.delay(told, ready);
+            self.counters.walker_queue_cycles += queued;
+            self.counters.walk_cycles += late;
+            self.counters.mmu_cycles += queued + late;
+            self.walk_latency.raise(walk.cycles, walk.cycles + late);
+        }
+        (queued, ready)
     }
 
     fn page_walk<const W: bool>(

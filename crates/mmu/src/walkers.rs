@@ -28,10 +28,14 @@ pub struct WalkerPool {
     walkers: usize,
     /// All walkers are busy from here until the first of the last `walkers` walks ends.
     busy_from: u64,
+    /// The latest walks that ended later than they were said to, each at the remainder of the cycle that was said.
+    late: Box<[Interval; LATE]>,
 }
 
 /// Maximum number of remembered walks: more than can wait in a core's window.
 const REMEMBERED: usize = 512;
+/// Late walks that are remembered: those on which walks may wait that have not ended.
+const LATE: usize = 256;
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
@@ -39,7 +43,7 @@ impl WalkerPool {
         let walkers = walkers as usize;
         let mut walks = Vec::with_capacity(2 * REMEMBERED);
         walks.resize(walkers, Interval::default());
-        WalkerPool { walks, first: 0, walkers, busy_from: 0 }
+        WalkerPool { walks, first: 0, walkers, busy_from: 0, late: Box::new([Interval::default(); LATE]) }
     }
 
     /// The `walkers` walks that end last.
@@ -77,6 +81,25 @@ impl WalkerPool {
             let ends = rest.iter().position(|walk| walk.start <= at).unwrap_or(0);
             at = rest[ends].end;
             rest = &rest[rest.partition_point(|walk| walk.end <= at)..];
+        }
+    }
+
+    /// A walk that was said to end at `told` ends at `ready`, which is later.
+    pub fn delay(&mut self, told: Cycle, ready: Cycle) {
+        self.occupy(told, ready);
+        self.late[told.0 as usize % LATE] = Interval { start: told.0, end: ready.0 };
+    }
+
+    /// When a walk began that was said to begin at `told`: later, if it waited for a walk that ended later than
+    /// that was said to.
+    pub fn begun(&self, told: Cycle) -> Cycle {
+        let mut at = told.0;
+        loop {
+            let Interval { start, end } = self.late[at as usize % LATE];
+            if start != at || end <= at {
+                return Cycle(at);
+            }
+            at = end;
         }
     }
 
@@ -124,6 +147,20 @@ mod tests {
         pool.occupy(Cycle(1000), Cycle(1100));
         assert_eq!(pool.start(Cycle(20)), Cycle(20));
         assert_eq!(pool.start(Cycle(1050)), Cycle(1100));
+    }
+
+    #[test]
+    fn a_walk_that_waited_for_a_late_one_begins_later() {
+        let mut pool = WalkerPool::new(1);
+        pool.occupy(Cycle(0), Cycle(100));
+        assert_eq!(pool.start(Cycle(20)), Cycle(100));
+        pool.occupy(Cycle(100), Cycle(200));
+        pool.delay(Cycle(100), Cycle(130));
+        pool.delay(Cycle(130), Cycle(150));
+        assert_eq!(pool.begun(Cycle(100)), Cycle(150));
+        assert_eq!(pool.begun(Cycle(99)), Cycle(99));
+        pool.delay(Cycle(200), Cycle(250));
+        assert_eq!(pool.start(Cycle(210)), Cycle(250));
     }
 
     #[test]

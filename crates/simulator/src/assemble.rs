@@ -19,7 +19,7 @@ use crate::stream::SharedStream;
 use ambulator_base::{Batch, ProcessId, VirtAddr, VmEvent};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
-use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
+use ambulator_mmu::{AwaitedTable, HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
 use ambulator_os::{HostAreas, Kernel, KernelSpec, MachineNodes, NodeInfo, PageSizePolicy};
 use ambulator_sockets::{DesignParts, TRACE_PLACEMENT};
 use std::sync::Arc;
@@ -138,6 +138,7 @@ impl Machine {
                 mmu: Mmu::new(&spec.mmu, sockets, timing),
                 traffic: WalkTraffic::default(),
                 slowest_walk_load: 0,
+                awaited_table: AwaitedTable::default(),
                 process,
                 processes: vec![(ProcessId(0), process)],
                 generation: u64::MAX,

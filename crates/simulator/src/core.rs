@@ -4,9 +4,9 @@ use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{Archive, Batch, ProcessId, Record, RecordKind, State};
-use ambulator_hardware::{CoreWindow, Served};
-use ambulator_mmu::{Mmu, WalkTraffic};
+use ambulator_base::{Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
+use ambulator_hardware::{AwaitedWalk, CoreWindow, Event, Hierarchy, Served, WalkInFlight};
+use ambulator_mmu::{AwaitedTable, Mmu, WalkTraffic};
 use std::sync::Arc;
 
 ambulator_base::counters! {
@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub traffic: WalkTraffic,
     /// Of the latest translation: 1 plus the `Served` of the slowest load of its walk or lookaside, or 0.
     pub slowest_walk_load: u8,
+    /// Of the latest translation: the last table line that it read from main memory.
+    pub awaited_table: AwaitedTable,
     /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.
@@ -154,6 +156,75 @@ impl Core {
         }
     }
 
+    /// What the latest translation waits for in main memory, if the access is translated at `translated`.
+    #[inline(always)]
+    pub fn awaited_walk(&self, translated: Cycle) -> AwaitedWalk {
+        let AwaitedTable { at, arrives, walk, queued } = self.awaited_table;
+        if walk == 0 || translated < arrives {
+            return AwaitedWalk::default();
+        }
+        AwaitedWalk::new(&WalkInFlight { table: at, after: translated.since(arrives), cycles: walk, queued })
+    }
+
+    /// Whether an access that was to ask for its line in `event` is not translated yet, because main memory has
+    /// served others before the table line that its walk waits for: it asks later.
+    #[inline(always)]
+    pub fn is_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
+        !walk.is_none() && self.is_walk_late(number, hierarchy, event, walk)
+    }
+
+    #[inline(never)]
+    fn is_walk_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
+        let mut walk = walk.walk();
+        // A store asks when it commits, or when it is translated if that is later.
+        let translated = Cycle(event.at);
+        let told = Cycle(translated.0.saturating_sub(walk.after));
+        let late = hierarchy.arrival(number, walk.table, true, told).since(told);
+        let (queued, later) = self.mmu.delay_walk(&walk, translated, late);
+        if later == translated {
+            return false;
+        }
+        (walk.cycles, walk.queued) = (walk.cycles + late, false);
+        self.counters.access_cycles += queued + late;
+        self.window.ask_later(event.place, later, AwaitedWalk::new(&walk));
+        true
+    }
+
+    /// The line of a load or a store (`how.0`) that asked for it at `how.1` is there at `line.0`, from `line.1`. If
+    /// it comes from main memory, the core asks then whether it has come.
+    #[inline(always)]
+    pub fn complete(
+        &mut self,
+        hierarchy: &Hierarchy,
+        place: u32,
+        at: PhysAddr,
+        how: (bool, Cycle),
+        line: (Cycle, Served),
+    ) {
+        let ((is_store, asked), (ready, served)) = (how, line);
+        let waits = hierarchy.awaits_memory(asked, ready);
+        if is_store {
+            if waits {
+                self.window.await_owned(place, at, ready);
+            } else {
+                self.window.complete_store(place, ready);
+            }
+        } else if waits && !self.window.is_forwarded(place) {
+            self.window.await_line(place, at, ready, served);
+        } else {
+            self.window.complete_load(place, ready, served);
+        }
+    }
+
+    /// A line that a load or a store waits for was said to be there now.
+    #[inline(always)]
+    pub fn arrive(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event) {
+        let told = Cycle(event.at);
+        let ready = hierarchy.arrival(number, self.window.awaits(event), false, told);
+        self.counters.access_cycles += ready.since(told);
+        self.window.arrived(event, ready);
+    }
+
     /// Cycles of the measured region on this core so far, or until it finished.
     pub fn measured_cycles(&self) -> u64 {
         let end = if self.finished_at > 0 { self.finished_at } else { self.window.retired_cycle().0 };
@@ -195,6 +266,8 @@ impl State for Core {
             mmu,
             traffic,
             slowest_walk_load,
+            // Of a translation that is over.
+            awaited_table: _,
             process: _,
             processes: _,
             generation,

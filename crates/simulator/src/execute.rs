@@ -3,12 +3,13 @@
 
 use crate::core::FRONT_END_LINES;
 use crate::error::Stop;
+use crate::hardware::Hardware;
 use crate::machine::{Located, Machine};
 use crate::path::{TranslationPath, Translator};
 use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
-use ambulator_hardware::{Event, EventKind, InFlight, Served};
-use ambulator_mmu::Verification;
+use ambulator_hardware::{AwaitedWalk, Event, EventKind, InFlight, Served};
+use ambulator_mmu::{AwaitedTable, Verification};
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
 pub(crate) const WALKED: u8 = 8;
@@ -35,7 +36,16 @@ pub(crate) fn splits(record: &Record) -> bool {
 #[inline(always)]
 pub(crate) fn untimed_flight(record: &Record, located: &Located, translation: u8) -> InFlight {
     let Located { at, ready: translated, issued, .. } = *located;
-    InFlight { record: *record, issued, at, second: at, translated, verified: Cycle(0), translation }
+    InFlight {
+        record: *record,
+        issued,
+        at,
+        second: at,
+        translated,
+        verified: Cycle(0),
+        translation,
+        walk: AwaitedWalk::default(),
+    }
 }
 
 impl Machine {
@@ -189,6 +199,7 @@ impl Machine {
     ) -> Result<(Located, u8), Stop> {
         let core = &mut self.hw.cores[number];
         core.slowest_walk_load = 0;
+        core.awaited_table = AwaitedTable::default();
         let walks = core.mmu.counters.walks;
         let located = self.translate(number, pc, va, access, now)?;
         Ok((located, self.hw.cores[number].translation_since(walks)))
@@ -253,7 +264,22 @@ impl Machine {
             }
             EventKind::Ask => {
                 let flight = window.in_flight(event.place);
+                let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                let core = &mut cores[number];
+                let before = core.misses();
+                if core.is_late(number, hierarchy, event, flight.walk) {
+                    if let Some(profiler) = &mut self.os.profiler {
+                        let Record { pc, va, .. } = flight.record;
+                        profiler.charge(core.process, pc, va, &core.misses().since(&before));
+                    }
+                    return Ok(());
+                }
                 self.ask(number, event.place, Cycle(event.at), &flight)
+            }
+            EventKind::Arrive | EventKind::Own => {
+                let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                cores[number].arrive(number, hierarchy, event);
+                Ok(())
             }
         }
     }
@@ -265,8 +291,10 @@ impl Machine {
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let core = &mut self.hw.cores[number];
+        let walk = core.awaited_walk(ready);
+        let verified = Cycle(0);
         let mut flight =
-            InFlight { record: *record, issued, at, second: at, translated: ready, verified: Cycle(0), translation };
+            InFlight { record: *record, issued, at, second: at, translated: ready, verified, translation, walk };
         if translation & WALKED != 0 {
             let Verification { at, flush } = core.mmu.verification();
             flight.verified = at;
@@ -300,9 +328,14 @@ impl Machine {
             };
             ready = ready.max(self.hw.hierarchy.access(number, at, access, flight.record.pc, asked).ready);
         }
-        let core = &mut self.hw.cores[number];
+        let Hardware { cores, hierarchy, .. } = &mut self.hw;
+        let core = &mut cores[number];
         core.counters.access_cycles += ready.since(flight.issued) - asked.since(flight.translated);
-        core.window.complete(place, ready, served);
+        if splits(&flight.record) {
+            core.window.complete(place, ready, served);
+        } else {
+            core.complete(hierarchy, place, flight.at, (access == AccessKind::Store, asked), (ready, served));
+        }
         Ok(())
     }
 

@@ -226,6 +226,7 @@ impl Hardware {
             nearer: 0,
             traffic: &mut core.traffic,
             slowest: &mut core.slowest_walk_load,
+            awaited: &mut core.awaited_table,
             recording: self.hosted.as_deref_mut(),
         };
         act(&mut core.mmu, &mut port)

@@ -21,7 +21,7 @@ use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::path::TranslationPath;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr, watch};
-use ambulator_hardware::{Access, Event, EventKind, Hierarchy, InFlightAccess, Served};
+use ambulator_hardware::{Access, AwaitedWalk, Event, EventKind, Hierarchy, InFlightAccess, Served};
 #[cfg(doc)]
 use ambulator_mmu::Mmu;
 use ambulator_os::PageMap;
@@ -223,7 +223,11 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         let found = self.hierarchy.access(self.number, at, access, record.pc, ready);
         self.core.count_found(0, found.served == Served::Dram);
         self.core.counters.access_cycles += found.ready.since(now);
-        self.core.window.dispatch_load(record, ready, found.ready, found.served);
+        if self.hierarchy.awaits_memory(ready, found.ready) {
+            self.core.window.dispatch_waiting_load(record, at, ready, found.ready, found.served);
+        } else {
+            self.core.window.dispatch_load(record, ready, found.ready, found.served);
+        }
         true
     }
 
@@ -236,7 +240,8 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             && window.locate_hit(place, false, now, at, translated)
         {
             let Record { pc, va, .. } = *record;
-            let flight = InFlightAccess { pc, va, is_store: false, issued: now, at, translated, translation: 0 };
+            let walk = AwaitedWalk::default();
+            let flight = InFlightAccess { pc, va, is_store: false, issued: now, at, translated, translation: 0, walk };
             self.ask(place, &flight, translated);
         }
     }
@@ -244,9 +249,19 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
     /// Carries out an event of the window, if it is a common one.
     #[inline(always)]
     fn carry_out(&mut self, event: Event) -> bool {
+        if matches!(event.kind, EventKind::Arrive | EventKind::Own) {
+            self.core.arrive(self.number, self.hierarchy, event);
+            return true;
+        }
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };
         let now = Cycle(event.at);
         if event.kind == EventKind::Ask {
+            if self.os.profiler.is_some() && !flight.walk.is_none() {
+                return false;
+            }
+            if self.core.is_late(self.number, self.hierarchy, event, flight.walk) {
+                return true;
+            }
             if flight.translation & WALKED != 0 && self.core.mmu.hints_migration() {
                 return false;
             }
@@ -269,11 +284,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         let Access { ready, served } = self.hierarchy.access(self.number, flight.at, access, flight.pc, asked);
         self.core.count_found(flight.translation, served == Served::Dram);
         self.core.counters.access_cycles += ready.since(flight.issued) - asked.since(flight.translated);
-        if flight.is_store {
-            self.core.window.complete_store(place, ready);
-        } else {
-            self.core.window.complete_load(place, ready, served);
-        }
+        self.core.complete(self.hierarchy, place, flight.at, (flight.is_store, asked), (ready, served));
     }
 
     /// Translates an access of a mapped page that hits the L1 TLB, or any on the perfect path; checks and

@@ -38,8 +38,8 @@ fn the_clock_never_goes_back_and_the_kernels_goes_on() {
         was_timed = timed;
         let begin = times(&machine);
         assert!(begin.0 >= clock && begin.1 >= kernel, "step {step}: {begin:?} after {clock}, {kernel}");
-        // A switch takes none of the kernel's time.
-        assert!(begin.1 - kernel < 1000, "step {step}: the kernel's time is {} after {kernel}", begin.1);
+        // A switch takes none of the kernel's time, but for what is in flight.
+        assert!(begin.1 - kernel < 2000, "step {step}: the kernel's time is {} after {kernel}", begin.1);
         let before = machine.hw.instructions();
         machine.advance(500).unwrap();
         let end = times(&machine);

@@ -2,7 +2,7 @@
 
 use crate::Served;
 use crate::cycle_stack::Cause;
-use ambulator_base::{Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
+use ambulator_base::{Cycle, LINE_BYTES, PhysAddr, Record, RecordKind, State, VirtAddr};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 pub(super) const AWAITED: u64 = 1 << 63;
@@ -61,6 +61,8 @@ pub(super) struct Entry {
     /// A load: the number of the youngest older store to the same word, or `NONE`. A store: its place in the
     /// store queue.
     pub(super) link: u32,
+    /// What it waits for in main memory to be translated, until it asks for its line.
+    pub(super) walk: AwaitedWalk,
 }
 
 impl Entry {
@@ -81,6 +83,56 @@ impl Entry {
     pub(super) fn record(&self) -> Record {
         let Entry { pc, va, more, size, kind, .. } = *self;
         Record { pc, va, gap: more, dep1: 0, dep2: 0, size, kind }
+    }
+}
+
+/// A page walk that main memory serves, as it is said to be: what the translation of an access waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkInFlight {
+    /// Where the table line is that arrives last.
+    pub table: PhysAddr,
+    /// Cycles from its arrival until the access is translated, up to 511.
+    pub after: u64,
+    /// Cycles of the walk on its walker, up to 65535.
+    pub cycles: u64,
+    /// It waited for a walker, which another walk had.
+    pub queued: bool,
+}
+
+/// A [`WalkInFlight`] or none, in eight bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
+pub struct AwaitedWalk(u64);
+
+impl AwaitedWalk {
+    const AFTER: u64 = (1 << 9) - 1;
+    const CYCLES: u64 = (1 << 16) - 1;
+    const QUEUED: u64 = 1 << 25;
+    const LINE_SHIFT: u32 = 26;
+
+    /// None, if the table line does not decide when the access is translated.
+    pub fn new(walk: &WalkInFlight) -> AwaitedWalk {
+        let line = walk.table.line();
+        if walk.after > Self::AFTER || line >> (64 - Self::LINE_SHIFT) != 0 {
+            return AwaitedWalk(0);
+        }
+        let queued = if walk.queued { Self::QUEUED } else { 0 };
+        AwaitedWalk(line << Self::LINE_SHIFT | queued | walk.cycles.min(Self::CYCLES) << 9 | walk.after)
+    }
+
+    /// Whether there is nothing to wait for.
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// What is waited for.
+    pub fn walk(self) -> WalkInFlight {
+        WalkInFlight {
+            table: PhysAddr((self.0 >> Self::LINE_SHIFT) * LINE_BYTES),
+            after: self.0 & Self::AFTER,
+            cycles: self.0 >> 9 & Self::CYCLES,
+            queued: self.0 & Self::QUEUED != 0,
+        }
     }
 }
 
@@ -112,6 +164,8 @@ pub struct InFlight {
     /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the
     /// slowest load of the walk or the lookaside; others are the machine's.
     pub translation: u8,
+    /// What it waits for in main memory to be translated.
+    pub walk: AwaitedWalk,
 }
 
 /// A load or a store that accesses one line, as the machine sees it when one of its events happens.
@@ -131,6 +185,8 @@ pub struct InFlightAccess {
     pub translated: Cycle,
     /// As [`InFlight::translation`].
     pub translation: u8,
+    /// As [`InFlight::walk`].
+    pub walk: AwaitedWalk,
 }
 
 /// Whether a load or a store accesses two lines.

@@ -2,8 +2,9 @@
 //!
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
-//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when
-//! it asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of
+//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]), one when
+//! it asks for its line ([`EventKind::Ask`]), and one when that arrives from main memory, whose requests may
+//! have changed the time ([`EventKind::Arrive`], [`EventKind::Own`]). The machine carries out these events and the dispatch of
 //! the next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
 //! order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
@@ -25,7 +26,7 @@ use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
 use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, State};
 use commit::commit_slot;
 use entry::{AWAITED, Entry, FORWARDS, Forward, NONE, splits};
-pub use entry::{InFlight, InFlightAccess};
+pub use entry::{AwaitedWalk, InFlight, InFlightAccess, WalkInFlight};
 
 /// A load whose translation takes no longer than this asks for its line in the same event: cycles.
 const AT_ONCE: u64 = 2;
@@ -342,6 +343,7 @@ impl CoreWindow {
         entry.drained = UNKNOWN;
         entry.verified = 0;
         entry.translation = 0;
+        entry.walk = AwaitedWalk::default();
         entry.served = Served::L1;
         self.set_value(position, AWAITED | place as u64);
         if unknown > 0 {
@@ -457,6 +459,31 @@ impl CoreWindow {
         self.retire();
     }
 
+    /// [`CoreWindow::dispatch_load`] of a load that waits for main memory: `at` is where its data are, and
+    /// [`EventKind::Arrive`] follows at `told`.
+    #[inline]
+    pub fn dispatch_waiting_load(
+        &mut self,
+        record: &Record,
+        at: PhysAddr,
+        translated: Cycle,
+        told: Cycle,
+        served: Served,
+    ) {
+        let (place, position, cycle) = self.enter(record);
+        self.counters.loads += 1;
+        self.loads.enter();
+        let entry = &mut self.entries[place];
+        entry.issued = cycle;
+        entry.translated = translated.0;
+        entry.translation = 0;
+        entry.verified = 0;
+        entry.done = UNKNOWN;
+        entry.drained = UNKNOWN;
+        self.set_value(position, AWAITED | place as u64);
+        self.await_line(place as u32, at, told, served);
+    }
+
     /// Dispatches a store to one line, the next record, which is planned and issues at once
     /// ([`CoreWindow::knows_operands`]): a TLB translates its address to `at` at `translated`.
     ///
@@ -474,6 +501,7 @@ impl CoreWindow {
         entry.translated = translated.0;
         entry.translation = 0;
         entry.verified = 0;
+        entry.walk = AwaitedWalk::default();
         entry.served = Served::L1;
         entry.drained = UNKNOWN;
         entry.at = at;
@@ -515,6 +543,7 @@ impl CoreWindow {
             translated: Cycle(entry.translated),
             verified: Cycle(entry.verified),
             translation: entry.translation,
+            walk: entry.walk,
         }
     }
 
@@ -533,6 +562,7 @@ impl CoreWindow {
             at: entry.at,
             translated: Cycle(entry.translated),
             translation: entry.translation,
+            walk: entry.walk,
         })
     }
 
@@ -544,6 +574,7 @@ impl CoreWindow {
         let entry = &mut self.entries[place as usize];
         entry.issued = flight.issued.0;
         entry.translation = flight.translation;
+        entry.walk = flight.walk;
         entry.verified = flight.verified.0;
         entry.second = flight.second;
         if entry.kind == RecordKind::Load {
@@ -639,6 +670,66 @@ impl CoreWindow {
         self.become_known(place, value);
         self.retire();
         Cycle(value)
+    }
+
+    /// A load or a store that was to ask for its line is translated only at `translated`, when `walk` ends: it
+    /// asks then.
+    pub fn ask_later(&mut self, place: u32, translated: Cycle, walk: AwaitedWalk) {
+        let entry = &mut self.entries[place as usize];
+        entry.walk = walk;
+        if entry.kind == RecordKind::Load {
+            entry.translated = translated.0;
+        }
+        self.events.push(translated.0, place as usize, EventKind::Ask);
+    }
+
+    /// The value of a load, which no store forwards, is at `at` and is said to arrive from `served` at `told`:
+    /// whether it has is asked then ([`EventKind::Arrive`]).
+    #[inline(always)]
+    pub fn await_line(&mut self, place: u32, at: PhysAddr, told: Cycle, served: Served) {
+        let entry = &mut self.entries[place as usize];
+        (entry.at, entry.served) = (at, served);
+        self.events.push(told.0, place as usize, EventKind::Arrive);
+    }
+
+    /// Whether a load's value may come from the store queue instead of from its line.
+    #[inline(always)]
+    pub fn is_forwarded(&self, place: u32) -> bool {
+        self.entries[place as usize].drained != UNKNOWN
+    }
+
+    /// The line of the store at `place` is said to be owned at `told`: whether it is is asked then
+    /// ([`EventKind::Own`]).
+    #[inline(always)]
+    pub fn await_owned(&mut self, place: u32, at: PhysAddr, told: Cycle) {
+        let queue = self.entries[place as usize].link;
+        self.stores.stores[queue as usize].at = at;
+        self.events.push(told.0, queue as usize, EventKind::Own);
+    }
+
+    /// Where the data of a load are whose line is said to arrive, or those of a store whose line is said to be
+    /// owned.
+    #[inline(always)]
+    pub fn awaits(&self, event: Event) -> PhysAddr {
+        match event.kind {
+            EventKind::Own => self.stores.stores[event.place as usize].at,
+            _ => self.entries[event.place as usize].at,
+        }
+    }
+
+    /// The line of [`EventKind::Arrive`] or [`EventKind::Own`] is there at `ready`: now, or later than was said,
+    /// and then the event comes again.
+    #[inline(always)]
+    pub fn arrived(&mut self, event: Event, ready: Cycle) {
+        if ready.0 > event.at {
+            self.events.push(ready.0, event.place as usize, event.kind);
+        } else if event.kind == EventKind::Own {
+            self.stores.stores[event.place as usize].owned = ready.0;
+            self.drain();
+        } else {
+            let served = self.entries[event.place as usize].served;
+            self.complete_load(event.place, ready, served);
+        }
     }
 
     /// When the data of store `number` are ready, if it is still in the store queue at `issued`.

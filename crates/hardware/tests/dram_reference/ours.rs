@@ -10,67 +10,85 @@ use std::collections::BinaryHeap;
 /// Core cycles of a DRAM clock.
 const CYCLES: u64 = 4;
 
-/// What our DRAM makes of a stream.
+/// What our DRAM makes of a stream. Who waits for a line asks again when the time has come that it was told.
 pub fn measure(memory: &Memory, mut stream: Stream) -> Measured {
     let ns_of_cycle = memory.clock_ns() / CYCLES as f64;
     let dram = Dram::new(&memory.spec(), CYCLES * memory.data_rate / 2, true);
-    let mut feed = Feed { dram, ns_of_cycle, latencies: Vec::new(), lines: 0, end: 0 };
-    let mut coming = Coming::default();
+    let mut feed = Feed { dram, coming: Coming::default(), latencies: Vec::new(), lines: 0, end: 0 };
     match stream.load {
-        Load::Open(_) => coming.add(stream.arrival() * CYCLES, Next::Arrival),
-        Load::Closed(agents) => (0..agents).for_each(|agent| coming.add(0, Next::Agent(agent))),
+        Load::Open(_) => feed.coming.add(stream.arrival() * CYCLES, Next::Arrival),
+        Load::Closed(agents) => (0..agents).for_each(|agent| feed.coming.add(0, Next::Agent(agent))),
     }
-    while let Some((at, next)) = coming.first() {
+    while let Some((at, next)) = feed.coming.first() {
         let (agent, request) = match next {
-            Next::Dependent(agent, line) => (agent, Request { line, write: false, then: None }),
+            Next::Told(read) => {
+                feed.ask_again(at, read);
+                continue;
+            }
             Next::Arrival | Next::Agent(_) if stream.left == 0 => continue,
             Next::Arrival => {
                 let request = stream.next(0);
-                coming.add(stream.arrival() * CYCLES, Next::Arrival);
+                feed.coming.add(stream.arrival() * CYCLES, Next::Arrival);
                 (None, request)
             }
             Next::Agent(agent) => (Some(agent), stream.next(agent)),
         };
-        let mut done = feed.serve(request, at);
-        let mut then = request.then;
-        if stream.out_of_order
-            && let Some(line) = then.take()
-        {
-            done = feed.serve(Request { line, write: false, then: None }, done);
-        }
-        match (then, agent) {
-            (Some(line), _) => coming.add(done, Next::Dependent(agent, line)),
-            (None, Some(agent)) => coming.add(done, Next::Agent(agent)),
-            (None, None) => {}
+        match request.then.filter(|_| stream.out_of_order) {
+            Some(second) => {
+                let told = feed.serve(Request { then: None, ..request }, None, at);
+                feed.serve(Request { line: second, write: false, then: None }, agent, told);
+            }
+            None => _ = feed.serve(request, agent, at),
         }
     }
-    Measured::new(feed.latencies, feed.lines, feed.end as f64 * ns_of_cycle)
+    let latencies = feed.latencies.iter().map(|cycles| *cycles as f64 * ns_of_cycle).collect();
+    Measured::new(latencies, feed.lines, feed.end as f64 * ns_of_cycle)
 }
 
 struct Feed {
     dram: Dram,
-    ns_of_cycle: f64,
-    /// Of the reads, in ns.
-    latencies: Vec<f64>,
+    coming: Coming,
+    /// Of the reads, in cycles.
+    latencies: Vec<u64>,
     lines: usize,
     /// When the last request was done, in cycles.
     end: u64,
 }
 
 impl Feed {
-    /// Makes a request at cycle `at`; returns when it is done.
-    fn serve(&mut self, request: Request, at: u64) -> u64 {
+    /// Makes a request of an agent, if it is one's, at cycle `at`; returns when it is said to be done.
+    fn serve(&mut self, request: Request, agent: Option<usize>, at: u64) -> u64 {
         self.lines += 1;
-        let done = if request.write {
-            self.dram.write(request.line, false, at);
-            at + CYCLES
-        } else {
-            let done = self.dram.read(request.line, false, at);
-            self.latencies.push((done - at) as f64 * self.ns_of_cycle);
-            done
-        };
-        self.end = self.end.max(done);
-        done
+        let Request { line, write, then } = request;
+        if write {
+            self.dram.write(line, false, at);
+            self.done(at + CYCLES, then, agent);
+            return at + CYCLES;
+        }
+        let told = self.dram.read(line, false, at);
+        self.coming.add(told, Next::Told(Read { line, asked: at, then, agent }));
+        told
+    }
+
+    /// The line of a read was said to arrive at cycle `at`.
+    fn ask_again(&mut self, at: u64, read: Read) {
+        match self.dram.arrival(read.line, false) {
+            Some((later, _)) if later > at => self.coming.add(later, Next::Told(read)),
+            _ => {
+                self.latencies.push(at - read.asked);
+                self.done(at, read.then, read.agent);
+            }
+        }
+    }
+
+    /// A request is done at cycle `at`: the second line of its pair is read, or its agent goes on.
+    fn done(&mut self, at: u64, then: Option<u64>, agent: Option<usize>) {
+        self.end = self.end.max(at);
+        if let Some(line) = then {
+            self.serve(Request { line, write: false, then: None }, agent, at);
+        } else if let Some(agent) = agent {
+            self.coming.add(at, Next::Agent(agent));
+        }
     }
 }
 
@@ -99,6 +117,15 @@ enum Next {
     Arrival,
     /// An agent asks.
     Agent(usize),
-    /// The second line of a pair is read, of this agent if it has one.
-    Dependent(Option<usize>, u64),
+    /// A line was said to arrive.
+    Told(Read),
+}
+
+/// A read under way, when it was asked, the second line of its pair, and its agent if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Read {
+    line: u64,
+    asked: u64,
+    then: Option<u64>,
+    agent: Option<usize>,
 }

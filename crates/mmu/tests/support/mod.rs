@@ -6,7 +6,7 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAd
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{
-    Bus, CorePort, FinishedWalk, FreeTranslations, FrontSide, HypervisorStage, Invalidation, Lookaside,
+    AwaitedTable, Bus, CorePort, FinishedWalk, FreeTranslations, FrontSide, HypervisorStage, Invalidation, Lookaside,
     LookasideAnswer, MemoryPort, Mmu, MmuSpec, NestedSpec, Proposals, Sockets, Speculation, Speculator, TableRegisters,
     TlbMiss, TlbPrefetcher, Translated, Translation, Walk, WalkOutcome, WalkTraffic, Walker,
 };
@@ -305,6 +305,7 @@ impl Bench {
             nearer: 0,
             traffic: &mut self.traffic,
             slowest: &mut 0,
+            awaited: &mut AwaitedTable::default(),
             recording: None,
         };
         act(&mut self.mmu, &mut port)

@@ -173,6 +173,21 @@ fn walks_queue_for_walkers_however_many_there_are() {
     each_walk_takes(4, 72);
 }
 
+/// Instructions per cycle and cycles of a walk of a kernel, in the simulator and in the cycle-driven model.
+fn both_run(design: &str, request: &ambulator_workloads::ProgramRequest, settings: &[&str]) -> [(f64, f64); 2] {
+    const INSTRUCTIONS: u64 = 100_000;
+    const WARMUP: u64 = 20_000;
+    let open = || ambulator_workloads::open(request).unwrap();
+    let (warmup, instructions) = (format!("run.warmup={WARMUP}"), format!("run.instructions={INSTRUCTIONS}"));
+    let spec = spec(design, &[settings, &[&warmup, &instructions]].concat());
+    let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(WARMUP, INSTRUCTIONS);
+    let job = Job { design: design.into(), spec };
+    let progress = Arc::new(Silent);
+    let comparison = Comparison { jobs: vec![job], programs: vec![open()], threads: 1, stop: Arc::default(), progress };
+    let ours = compare(comparison).unwrap().runs.remove(0);
+    [(ours.ipc, theirs.ipc()), (ours.measure("walk_latency_mean"), theirs.walk_latency)]
+}
+
 #[test]
 fn chases_that_share_walkers_and_caches_take_the_same_time() {
     let settings = serde_json::Map::from_iter([("chains".to_owned(), 4.into())]);
@@ -183,20 +198,33 @@ fn chases_that_share_walkers_and_caches_take_the_same_time() {
         seed: 1,
         ..Default::default()
     };
-    let open = || ambulator_workloads::open(&request).unwrap();
     for (design, walks) in [("radix", true), ("thp", false)] {
-        let spec = spec(design, &["run.warmup=20000", "run.instructions=100000"]);
-        let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(20_000, 100_000);
-        let job = Job { design: design.into(), spec };
-        let progress = Arc::new(Silent);
-        let comparison =
-            Comparison { jobs: vec![job], programs: vec![open()], threads: 1, stop: Arc::default(), progress };
-        let ours = compare(comparison).unwrap().runs.remove(0);
-        let off = ours.ipc / theirs.ipc() - 1.0;
-        assert!(off.abs() < 0.05, "{design}: {:.4} and {:.4} instructions a cycle", ours.ipc, theirs.ipc());
+        let [(ours, theirs), (a, b)] = both_run(design, &request, &[]);
+        assert!((ours / theirs - 1.0).abs() < 0.05, "{design}: {ours:.4} and {theirs:.4} instructions a cycle");
         if walks {
-            let (a, b) = (ours.measure("walk_latency_mean"), theirs.walk_latency);
             assert!((a / b - 1.0).abs() < 0.05, "{design}: walks of {a:.1} and {b:.1} cycles");
         }
+    }
+}
+
+#[test]
+fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
+    // Each update reads a line and a page-table entry from one channel, and writes a line back: requests that come
+    // change when the lines arrive that others wait for, and walks wait for walkers whose walks are late.
+    let request = ambulator_workloads::ProgramRequest {
+        name: "gups".into(),
+        footprint: Some(256 << 20),
+        seed: 1,
+        ..Default::default()
+    };
+    let on = |design| both_run(design, &request, &["dram.channels=1"]);
+    let ([radix, walks], [perfect, _]) = (on("radix"), on("perfect-tlb"));
+    for (what, (ours, theirs), bound) in [
+        ("instructions a cycle", radix, 0.03),
+        ("instructions a cycle with a perfect TLB", perfect, 0.03),
+        ("cycles of a walk", walks, 0.02),
+        ("speed-up of a perfect TLB", (perfect.0 / radix.0, perfect.1 / radix.1), 0.03),
+    ] {
+        assert!((ours / theirs - 1.0).abs() < bound, "{what}: {ours:.4}, and {theirs:.4} cycle by cycle");
     }
 }

@@ -1,0 +1,92 @@
+//! The latest reads of a channel, and when their data are there as far as is planned now.
+//!
+//! A read is told a time when it asks. Requests that come later may go before it, and then its time changes.
+//! Who waits for the line asks again when that time has come.
+
+use ambulator_base::State;
+
+/// A read whose command is not planned any more.
+const OPEN: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug, Default, State)]
+struct Read {
+    line: u64,
+    /// The tick at which its data are there, or `OPEN`.
+    planned: u64,
+    /// The latest time that was told.
+    told: u64,
+}
+
+/// Two reads that share a place, in one line of the sim host's cache.
+#[derive(Clone, Copy, Debug, Default, State)]
+#[repr(align(64))]
+struct Pair([Read; 2]);
+
+/// Pairs: several times the reads that wait in a channel when its queues are full.
+const PAIRS: usize = 128;
+
+/// The latest reads of a channel, by line. What is no longer found keeps the time that was told.
+#[derive(Clone, Debug, State)]
+pub(crate) struct Awaited {
+    pairs: Box<[Pair]>,
+}
+
+impl Awaited {
+    pub fn new() -> Awaited {
+        Awaited { pairs: vec![Pair::default(); PAIRS].into() }
+    }
+
+    #[inline(always)]
+    fn pair(&mut self, line: u64) -> &mut [Read; 2] {
+        &mut self.pairs[(line ^ line >> 7 ^ line >> 14) as usize % PAIRS].0
+    }
+
+    #[inline(always)]
+    fn find(&mut self, line: u64) -> Option<&mut Read> {
+        let [first, second] = self.pair(line);
+        if first.line == line {
+            Some(first)
+        } else if second.line == line {
+            Some(second)
+        } else {
+            None
+        }
+    }
+
+    /// A read of `line` was told that its data are there at `tick`.
+    #[inline(always)]
+    pub fn tell(&mut self, line: u64, tick: u64) {
+        let [first, second] = self.pair(line);
+        let takes_first = first.line == line || (second.line != line && first.planned <= second.planned);
+        *if takes_first { first } else { second } = Read { line, planned: tick, told: tick };
+    }
+
+    /// The command of a read is planned: its data are there at `tick`.
+    #[inline(always)]
+    pub fn plan(&mut self, line: u64, tick: u64) {
+        if let Some(read) = self.find(line) {
+            read.planned = tick;
+        }
+    }
+
+    /// The command of a read is taken back.
+    #[inline(always)]
+    pub fn take_back(&mut self, line: u64) {
+        self.plan(line, OPEN);
+    }
+
+    /// Whether the command of a read was taken back, and is not planned again.
+    #[inline(always)]
+    pub fn is_open(&mut self, line: u64) -> bool {
+        self.find(line).is_some_and(|read| read.planned == OPEN)
+    }
+
+    /// The tick that was told last for a read, and the one at which its data are there, which is told now.
+    #[inline(always)]
+    pub fn retell(&mut self, line: u64) -> Option<(u64, u64)> {
+        let read = self.find(line)?;
+        let told = read.told;
+        read.told = told.max(read.planned);
+        Some((told, read.planned))
+    }
+}
