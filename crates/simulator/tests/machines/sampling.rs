@@ -72,7 +72,7 @@ fn windows_side_by_side_are_the_whole_region() {
     }
     // What is under way at a window's end completes before the next one's accesses meet it in main memory.
     assert!((windows.ipc / whole.ipc - 1.0).abs() < 0.01, "{} and {}", windows.ipc, whole.ipc);
-    assert!(sampled.half["ipc"] > 0.0 && sampled.half["ipc"] < 0.05 * whole.ipc, "{}", sampled.half["ipc"]);
+    assert!(sampled.half["ipc"] > 0.0 && sampled.half["ipc"] < 0.08 * whole.ipc, "{}", sampled.half["ipc"]);
     assert_eq!(windows.windows.last(), Some(&(windows.simulated_instructions, windows.cycles)));
 }
 
