@@ -129,6 +129,18 @@ impl Row {
 const DURATION_BITS: u32 = 16;
 const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
 
+/// The stamp of a line that was requested at `requested` and arrives at `ready`.
+#[inline(always)]
+fn stamp_of(requested: u64, ready: u64) -> u64 {
+    requested << DURATION_BITS | (ready - requested).min(DURATION_MAX)
+}
+
+/// When the line of a stamp arrives.
+#[inline(always)]
+fn arrival_of(stamp: u64) -> u64 {
+    (stamp >> DURATION_BITS) + (stamp & DURATION_MAX)
+}
+
 /// The position of a line within a cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
@@ -331,7 +343,7 @@ impl Cache {
         let ready = now + self.latency;
         let at = self.stamp(place);
         match self.stamps.get(at) {
-            Some(&stamp) if (stamp >> DURATION_BITS) + (stamp & DURATION_MAX) > ready => self.merge(at, stamp, now),
+            Some(&stamp) if arrival_of(stamp) > ready => self.merge(at, stamp, now),
             _ => ready,
         }
     }
@@ -368,7 +380,7 @@ impl Cache {
     #[cold]
     fn first_use(&mut self, place: Place, flags: u8, now: u64) {
         let stamp = self.stamps.get(self.stamp(place));
-        let late = stamp.is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
+        let late = stamp.is_some_and(|stamp| arrival_of(*stamp) > now + self.latency);
         if flags & PREFETCHED != 0 {
             self.counters.prefetches_useful += 1;
             self.counters.prefetches_late += u64::from(late);
@@ -428,10 +440,9 @@ impl Cache {
         let Ok(place) = self.find(line) else { return };
         let at = self.stamp(place);
         if let Some(stamp) = self.stamps.get_mut(at)
-            && (*stamp >> DURATION_BITS) + (*stamp & DURATION_MAX) == told
+            && arrival_of(*stamp) == told
         {
-            let requested = *stamp >> DURATION_BITS;
-            *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
+            *stamp = stamp_of(*stamp >> DURATION_BITS, ready);
             self.mshrs.take(told, ready);
         }
     }
@@ -466,7 +477,7 @@ impl Cache {
         if self.timed
             && let Some(stamp) = self.stamps.get_mut(at)
         {
-            *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
+            *stamp = stamp_of(requested, ready);
         }
         if (flags ^ old_flags) & TABLE != 0 {
             self.tables = self.tables + usize::from(flags & TABLE != 0) - usize::from(old_flags & TABLE != 0);

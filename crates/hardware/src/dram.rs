@@ -276,12 +276,14 @@ impl Dram {
             channel.read(request)
         };
         let ready = cycle(done);
-        if table {
-            self.counters.table_read_cycles += ready - now;
-        } else {
-            self.counters.data_read_cycles += ready - now;
-        }
+        self.count_read_cycles(table, ready - now);
         ready
+    }
+
+    #[inline(always)]
+    fn count_read_cycles(&mut self, table: bool, cycles: u64) {
+        let DramCounters { table_read_cycles, data_read_cycles, .. } = &mut self.counters;
+        *if table { table_read_cycles } else { data_read_cycles } += cycles;
     }
 
     /// The cycle in which a line arrives that was read, as far as the requests say that have come so far, and
@@ -294,11 +296,7 @@ impl Dram {
         let channel = self.place(line).channel;
         let (told, planned) = self.channels[channel].arrival(line)?;
         let (arrival, late) = (cycle(planned), cycle(planned).saturating_sub(cycle(told)));
-        if table {
-            self.counters.table_read_cycles += late;
-        } else {
-            self.counters.data_read_cycles += late;
-        }
+        self.count_read_cycles(table, late);
         Some((arrival, late))
     }
 

@@ -5,7 +5,7 @@ use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
 use ambulator_base::{Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
-use ambulator_hardware::{AwaitedWalk, CoreWindow, Event, Hierarchy, Served, WalkInFlight};
+use ambulator_hardware::{Access, AwaitedWalk, CoreWindow, Event, Hierarchy, Served, WalkInFlight};
 use ambulator_mmu::{AwaitedTable, Mmu, WalkTraffic};
 use std::sync::Arc;
 
@@ -190,29 +190,15 @@ impl Core {
         true
     }
 
-    /// The line of a load or a store (`how.0`) that asked for it at `how.1` is there at `line.0`, from `line.1`. If
-    /// it comes from main memory, the core asks then whether it has come.
+    /// A load or a store asked for its line at `asked`, and this was found. If the line comes from main memory, the
+    /// core asks again then.
     #[inline(always)]
-    pub fn complete(
-        &mut self,
-        hierarchy: &Hierarchy,
-        place: u32,
-        at: PhysAddr,
-        how: (bool, Cycle),
-        line: (Cycle, Served),
-    ) {
-        let ((is_store, asked), (ready, served)) = (how, line);
-        let waits = hierarchy.awaits_memory(asked, ready);
-        if is_store {
-            if waits {
-                self.window.await_owned(place, at, ready);
-            } else {
-                self.window.complete_store(place, ready);
-            }
-        } else if waits && !self.window.is_forwarded(place) {
+    pub fn complete(&mut self, hierarchy: &Hierarchy, place: u32, at: PhysAddr, asked: Cycle, found: Access) {
+        let Access { ready, served } = found;
+        if hierarchy.awaits_memory(asked, ready) {
             self.window.await_line(place, at, ready, served);
         } else {
-            self.window.complete_load(place, ready, served);
+            self.window.complete(place, ready, served);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::machine::{Located, Machine};
 use crate::path::{TranslationPath, Translator};
 use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
-use ambulator_hardware::{AwaitedWalk, Event, EventKind, InFlight, Served};
+use ambulator_hardware::{Access, AwaitedWalk, Event, EventKind, InFlight, Served};
 use ambulator_mmu::{AwaitedTable, Verification};
 
 /// Flag of a translation that walked; the lower bits say which level served its slowest load.
@@ -334,7 +334,7 @@ impl Machine {
         if splits(&flight.record) {
             core.window.complete(place, ready, served);
         } else {
-            core.complete(hierarchy, place, flight.at, (access == AccessKind::Store, asked), (ready, served));
+            core.complete(hierarchy, place, flight.at, asked, Access { ready, served });
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::path::TranslationPath;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr, watch};
-use ambulator_hardware::{Access, AwaitedWalk, Event, EventKind, Hierarchy, InFlightAccess, Served};
+use ambulator_hardware::{AwaitedWalk, Event, EventKind, Hierarchy, InFlightAccess, Served};
 #[cfg(doc)]
 use ambulator_mmu::Mmu;
 use ambulator_os::PageMap;
@@ -281,10 +281,10 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
     #[inline(always)]
     fn ask(&mut self, place: u32, flight: &InFlightAccess, asked: Cycle) {
         let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
-        let Access { ready, served } = self.hierarchy.access(self.number, flight.at, access, flight.pc, asked);
-        self.core.count_found(flight.translation, served == Served::Dram);
-        self.core.counters.access_cycles += ready.since(flight.issued) - asked.since(flight.translated);
-        self.core.complete(self.hierarchy, place, flight.at, (flight.is_store, asked), (ready, served));
+        let found = self.hierarchy.access(self.number, flight.at, access, flight.pc, asked);
+        self.core.count_found(flight.translation, found.served == Served::Dram);
+        self.core.counters.access_cycles += found.ready.since(flight.issued) - asked.since(flight.translated);
+        self.core.complete(self.hierarchy, place, flight.at, asked, found);
     }
 
     /// Translates an access of a mapped page that hits the L1 TLB, or any on the perfect path; checks and

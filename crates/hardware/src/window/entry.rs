@@ -1,8 +1,9 @@
 //! What a core's window knows of a record in flight.
 
+use super::awaited_walk::AwaitedWalk;
 use crate::Served;
 use crate::cycle_stack::Cause;
-use ambulator_base::{Cycle, LINE_BYTES, PhysAddr, Record, RecordKind, State, VirtAddr};
+use ambulator_base::{Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 pub(super) const AWAITED: u64 = 1 << 63;
@@ -83,56 +84,6 @@ impl Entry {
     pub(super) fn record(&self) -> Record {
         let Entry { pc, va, more, size, kind, .. } = *self;
         Record { pc, va, gap: more, dep1: 0, dep2: 0, size, kind }
-    }
-}
-
-/// A page walk that main memory serves, as it is said to be: what the translation of an access waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalkInFlight {
-    /// Where the table line is that arrives last.
-    pub table: PhysAddr,
-    /// Cycles from its arrival until the access is translated, up to 511.
-    pub after: u64,
-    /// Cycles of the walk on its walker, up to 65535.
-    pub cycles: u64,
-    /// It waited for a walker, which another walk had.
-    pub queued: bool,
-}
-
-/// A [`WalkInFlight`] or none, in eight bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
-pub struct AwaitedWalk(u64);
-
-impl AwaitedWalk {
-    const AFTER: u64 = (1 << 9) - 1;
-    const CYCLES: u64 = (1 << 16) - 1;
-    const QUEUED: u64 = 1 << 25;
-    const LINE_SHIFT: u32 = 26;
-
-    /// None, if the table line does not decide when the access is translated.
-    pub fn new(walk: &WalkInFlight) -> AwaitedWalk {
-        let line = walk.table.line();
-        if walk.after > Self::AFTER || line >> (64 - Self::LINE_SHIFT) != 0 {
-            return AwaitedWalk(0);
-        }
-        let queued = if walk.queued { Self::QUEUED } else { 0 };
-        AwaitedWalk(line << Self::LINE_SHIFT | queued | walk.cycles.min(Self::CYCLES) << 9 | walk.after)
-    }
-
-    /// Whether there is nothing to wait for.
-    #[inline(always)]
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// What is waited for.
-    pub fn walk(self) -> WalkInFlight {
-        WalkInFlight {
-            table: PhysAddr((self.0 >> Self::LINE_SHIFT) * LINE_BYTES),
-            after: self.0 & Self::AFTER,
-            cycles: self.0 >> 9 & Self::CYCLES,
-            queued: self.0 & Self::QUEUED != 0,
-        }
     }
 }
 

@@ -3,10 +3,10 @@
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
 //! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]), one when
-//! it asks for its line ([`EventKind::Ask`]), and one when that arrives from main memory, whose requests may
-//! have changed the time ([`EventKind::Arrive`], [`EventKind::Own`]). The machine carries out these events and the dispatch of
-//! the next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
-//! order. All other times follow from the times of earlier records, as soon as those are known. Time within
+//! it asks for its line ([`EventKind::Ask`]), and one when that arrives from main memory, where later requests
+//! may have changed the time ([`EventKind::Arrive`], [`EventKind::Own`]). The machine carries out these events
+//! and the dispatch of the next record in the order of their times, so that a core's accesses reach the memory
+//! hierarchy in that order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
 //!
@@ -15,8 +15,10 @@
 //! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is placed at
 //! the gap's beginning.
 
+mod awaited_walk;
 mod commit;
 mod entry;
+mod waiting;
 
 use crate::cycle_stack::{Cause, CycleStack};
 use crate::events::{Event, EventKind, EventQueue};
@@ -24,9 +26,10 @@ use crate::queues::{Queue, StoreQueue, UNKNOWN};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
 use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, State};
+pub use awaited_walk::{AwaitedWalk, WalkInFlight};
 use commit::commit_slot;
 use entry::{AWAITED, Entry, FORWARDS, Forward, NONE, splits};
-pub use entry::{AwaitedWalk, InFlight, InFlightAccess, WalkInFlight};
+pub use entry::{InFlight, InFlightAccess};
 
 /// A load whose translation takes no longer than this asks for its line in the same event: cycles.
 const AT_ONCE: u64 = 2;
@@ -445,22 +448,16 @@ impl CoreWindow {
     /// another: nobody can wait for its value in between.
     #[inline(always)]
     pub fn dispatch_load(&mut self, record: &Record, translated: Cycle, ready: Cycle, served: Served) {
-        let (place, position, cycle) = self.enter(record);
-        self.counters.loads += 1;
-        self.loads.enter();
+        let (place, position) = self.enter_load(record, translated);
         let entry = &mut self.entries[place];
-        entry.issued = cycle;
-        entry.translated = translated.0;
-        entry.translation = 0;
-        entry.verified = 0;
         entry.done = ready.0;
         entry.served = served;
         self.set_value(position, ready.0);
         self.retire();
     }
 
-    /// [`CoreWindow::dispatch_load`] of a load that waits for main memory: `at` is where its data are, and
-    /// [`EventKind::Arrive`] follows at `told`.
+    /// [`CoreWindow::dispatch_load`] of a load whose data are at `at`, and which waits for main memory until
+    /// `told` ([`CoreWindow::await_line`]).
     #[inline]
     pub fn dispatch_waiting_load(
         &mut self,
@@ -470,6 +467,18 @@ impl CoreWindow {
         told: Cycle,
         served: Served,
     ) {
+        let (place, position) = self.enter_load(record, translated);
+        let entry = &mut self.entries[place];
+        entry.done = UNKNOWN;
+        entry.drained = UNKNOWN;
+        self.set_value(position, AWAITED | place as u64);
+        self.await_line(place as u32, at, told, served);
+    }
+
+    /// A load, the next record, which issues as it dispatches and which a TLB translates at `translated`, enters
+    /// the reorder buffer and the load queue: its place and its position.
+    #[inline(always)]
+    fn enter_load(&mut self, record: &Record, translated: Cycle) -> (usize, u64) {
         let (place, position, cycle) = self.enter(record);
         self.counters.loads += 1;
         self.loads.enter();
@@ -478,10 +487,7 @@ impl CoreWindow {
         entry.translated = translated.0;
         entry.translation = 0;
         entry.verified = 0;
-        entry.done = UNKNOWN;
-        entry.drained = UNKNOWN;
-        self.set_value(position, AWAITED | place as u64);
-        self.await_line(place as u32, at, told, served);
+        (place, position)
     }
 
     /// Dispatches a store to one line, the next record, which is planned and issues at once
@@ -636,6 +642,7 @@ impl CoreWindow {
 
     /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in
     /// which the value is ready, which is earlier than `ready` when an older store forwards it.
+    #[inline(always)]
     pub fn complete(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
         if self.entries[place as usize].kind == RecordKind::Store {
             let issued = self.entries[place as usize].issued;
@@ -647,15 +654,20 @@ impl CoreWindow {
 
     /// [`CoreWindow::complete`] of a store.
     #[inline(always)]
-    pub fn complete_store(&mut self, place: u32, ready: Cycle) {
-        let queue = self.entries[place as usize].link;
+    fn complete_store(&mut self, place: u32, ready: Cycle) {
+        self.own(self.entries[place as usize].link, ready);
+    }
+
+    /// The store at place `queue` of the store queue owns its line from `ready` on.
+    #[inline(always)]
+    fn own(&mut self, queue: u32, ready: Cycle) {
         self.stores.stores[queue as usize].owned = ready.0;
         self.drain();
     }
 
     /// [`CoreWindow::complete`] of a load.
     #[inline(always)]
-    pub fn complete_load(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
+    fn complete_load(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
         let place = place as usize;
         let entry = &mut self.entries[place];
         let mut value = ready.0;
@@ -670,66 +682,6 @@ impl CoreWindow {
         self.become_known(place, value);
         self.retire();
         Cycle(value)
-    }
-
-    /// A load or a store that was to ask for its line is translated only at `translated`, when `walk` ends: it
-    /// asks then.
-    pub fn ask_later(&mut self, place: u32, translated: Cycle, walk: AwaitedWalk) {
-        let entry = &mut self.entries[place as usize];
-        entry.walk = walk;
-        if entry.kind == RecordKind::Load {
-            entry.translated = translated.0;
-        }
-        self.events.push(translated.0, place as usize, EventKind::Ask);
-    }
-
-    /// The value of a load, which no store forwards, is at `at` and is said to arrive from `served` at `told`:
-    /// whether it has is asked then ([`EventKind::Arrive`]).
-    #[inline(always)]
-    pub fn await_line(&mut self, place: u32, at: PhysAddr, told: Cycle, served: Served) {
-        let entry = &mut self.entries[place as usize];
-        (entry.at, entry.served) = (at, served);
-        self.events.push(told.0, place as usize, EventKind::Arrive);
-    }
-
-    /// Whether a load's value may come from the store queue instead of from its line.
-    #[inline(always)]
-    pub fn is_forwarded(&self, place: u32) -> bool {
-        self.entries[place as usize].drained != UNKNOWN
-    }
-
-    /// The line of the store at `place` is said to be owned at `told`: whether it is is asked then
-    /// ([`EventKind::Own`]).
-    #[inline(always)]
-    pub fn await_owned(&mut self, place: u32, at: PhysAddr, told: Cycle) {
-        let queue = self.entries[place as usize].link;
-        self.stores.stores[queue as usize].at = at;
-        self.events.push(told.0, queue as usize, EventKind::Own);
-    }
-
-    /// Where the data of a load are whose line is said to arrive, or those of a store whose line is said to be
-    /// owned.
-    #[inline(always)]
-    pub fn awaits(&self, event: Event) -> PhysAddr {
-        match event.kind {
-            EventKind::Own => self.stores.stores[event.place as usize].at,
-            _ => self.entries[event.place as usize].at,
-        }
-    }
-
-    /// The line of [`EventKind::Arrive`] or [`EventKind::Own`] is there at `ready`: now, or later than was said,
-    /// and then the event comes again.
-    #[inline(always)]
-    pub fn arrived(&mut self, event: Event, ready: Cycle) {
-        if ready.0 > event.at {
-            self.events.push(ready.0, event.place as usize, event.kind);
-        } else if event.kind == EventKind::Own {
-            self.stores.stores[event.place as usize].owned = ready.0;
-            self.drain();
-        } else {
-            let served = self.entries[event.place as usize].served;
-            self.complete_load(event.place, ready, served);
-        }
     }
 
     /// When the data of store `number` are ready, if it is still in the store queue at `issued`.

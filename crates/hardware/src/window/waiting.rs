@@ -1,0 +1,61 @@
+//! What waits for main memory: it is told a time, and asks again when that has come.
+
+use super::CoreWindow;
+use super::awaited_walk::AwaitedWalk;
+use crate::Served;
+use crate::events::{Event, EventKind};
+use crate::queues::UNKNOWN;
+use ambulator_base::{Cycle, PhysAddr, RecordKind};
+
+impl CoreWindow {
+    /// A load or a store that was to ask for its line is translated only at `translated`, when `walk` ends: it
+    /// asks then.
+    pub fn ask_later(&mut self, place: u32, translated: Cycle, walk: AwaitedWalk) {
+        let entry = &mut self.entries[place as usize];
+        entry.walk = walk;
+        if entry.kind == RecordKind::Load {
+            entry.translated = translated.0;
+        }
+        self.events.push(translated.0, place as usize, EventKind::Ask);
+    }
+
+    /// As [`CoreWindow::complete`], for a line at `at` that main memory says will be there at `told`. Whether it is
+    /// is asked then ([`EventKind::Arrive`], [`EventKind::Own`]), unless an older store forwards the value.
+    #[inline(always)]
+    pub fn await_line(&mut self, place: u32, at: PhysAddr, told: Cycle, served: Served) {
+        let entry = &mut self.entries[place as usize];
+        if entry.kind == RecordKind::Store {
+            let queue = entry.link;
+            self.stores.stores[queue as usize].at = at;
+            self.events.push(told.0, queue as usize, EventKind::Own);
+        } else if entry.drained != UNKNOWN {
+            self.complete_load(place, told, served);
+        } else {
+            (entry.at, entry.served) = (at, served);
+            self.events.push(told.0, place as usize, EventKind::Arrive);
+        }
+    }
+
+    /// Where the data are of the load or the store of an [`EventKind::Arrive`] or [`EventKind::Own`].
+    #[inline(always)]
+    pub fn awaits(&self, event: Event) -> PhysAddr {
+        match event.kind {
+            EventKind::Own => self.stores.stores[event.place as usize].at,
+            _ => self.entries[event.place as usize].at,
+        }
+    }
+
+    /// The line of [`EventKind::Arrive`] or [`EventKind::Own`] is there at `ready`: now, or later than was said,
+    /// and then the event comes again.
+    #[inline(always)]
+    pub fn arrived(&mut self, event: Event, ready: Cycle) {
+        if ready.0 > event.at {
+            self.events.push(ready.0, event.place as usize, event.kind);
+        } else if event.kind == EventKind::Own {
+            self.own(event.place, ready);
+        } else {
+            let served = self.entries[event.place as usize].served;
+            self.complete_load(event.place, ready, served);
+        }
+    }
+}
