@@ -417,10 +417,24 @@ impl Cache {
         }
         let start = self.mshrs.admit(now + self.reach) - self.reach;
         if start > now {
-            self.counters.mshr_stalls += 1;
-            self.counters.mshr_stall_cycles += start - now;
+            self.count_wait(start - now);
         }
         start
+    }
+
+    /// When a miss at `now` may be sent, if no MSHR is free now: as said then.
+    #[inline(always)]
+    pub fn must_wait(&mut self, now: u64) -> Option<u64> {
+        if !self.timed || self.has_mshr(now) {
+            return None;
+        }
+        Some(self.mshrs.admit(now + self.reach) - self.reach)
+    }
+
+    /// Counts a miss that waited `cycles` for an MSHR.
+    pub fn count_wait(&mut self, cycles: u64) {
+        self.counters.mshr_stalls += 1;
+        self.counters.mshr_stall_cycles += cycles;
     }
 
     /// Fills the line of a slot, which was requested at `requested` and arrives at `ready`; returns the evicted

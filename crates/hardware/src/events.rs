@@ -13,6 +13,9 @@ pub enum EventKind {
     Arrive,
     /// The line of a store arrives from main memory, as it was told. The place is the one in the store queue.
     Own,
+    /// An MSHR of the first level may be free for the load or the store that has waited longest for one. The
+    /// place is none.
+    Admit,
 }
 
 /// An event of a window.
@@ -26,9 +29,11 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// Bits of a key below its cycle for a record's place; two more are for the kind.
+/// Bits of a key below its cycle for a record's place; three more are for the kind.
 const PLACE_BITS: u32 = 19;
-const KIND_BITS: u32 = 2;
+const KIND_BITS: u32 = 3;
+/// The place of an event of no record: the last in its cycle.
+pub(crate) const NO_PLACE: usize = (1 << PLACE_BITS) - 1;
 /// Cycles of the wheel: longer than most accesses to main memory.
 const WHEEL: usize = 1024;
 /// How far before the first event of an empty wheel later ones may be.
@@ -227,7 +232,8 @@ fn event(at: u64, what: u32) -> Event {
         0 => EventKind::Issue,
         1 => EventKind::Ask,
         2 => EventKind::Arrive,
-        _ => EventKind::Own,
+        3 => EventKind::Own,
+        _ => EventKind::Admit,
     };
     Event { at, place: what >> KIND_BITS, kind }
 }
@@ -247,8 +253,8 @@ mod tests {
             let mut now = 5000;
             for _ in 0..10_000u32 {
                 if plain.len() < 64 {
-                    let kinds = [EventKind::Issue, EventKind::Ask, EventKind::Arrive, EventKind::Own];
-                    let kind = kinds[random.below(4) as usize];
+                    let kinds = [EventKind::Issue, EventKind::Ask, EventKind::Arrive, EventKind::Own, EventKind::Admit];
+                    let kind = kinds[random.below(5) as usize];
                     // Seldom before the last event.
                     let at = now + random.below(span) - random.below(1 + span / 8) * u64::from(random.below(9) == 0);
                     let place = random.below(1 << PLACE_BITS) as u32;

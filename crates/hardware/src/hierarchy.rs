@@ -323,6 +323,30 @@ impl FirstLevel {
         Access { ready: Cycle(ready), served }
     }
 
+    /// [`FirstLevel::access`], if the line is here or an MSHR is free; else when one is said to be.
+    #[inline(always)]
+    fn try_access(
+        &mut self,
+        second: &mut SecondLevel,
+        shared: &mut Shared,
+        request: Request,
+        add: u8,
+        at: PhysAddr,
+        now: u64,
+    ) -> Result<Access, Cycle> {
+        let (ready, served) = match self.cache.find(request.line) {
+            Ok(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
+            Err(_) => match self.cache.must_wait(now) {
+                Some(free) => return Err(Cycle(free)),
+                None => self.miss(second, shared, request, add, now),
+            },
+        };
+        if self.prefetcher.is_some() {
+            self.train(second, shared, request.pc, at, now);
+        }
+        Ok(Access { ready: Cycle(ready), served })
+    }
+
     #[inline(never)]
     fn train(&mut self, second: &mut SecondLevel, shared: &mut Shared, pc: u64, at: PhysAddr, now: u64) {
         let suggestion = self.prefetcher.train(pc, at.0);
@@ -425,6 +449,36 @@ impl Hierarchy {
         let add = if kind == AccessKind::Store { DIRTY } else { 0 };
         let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
         first.access(second, &mut self.shared, request, add, at, now.0)
+    }
+
+    /// As [`Hierarchy::access_inlined`], a load or a store that is sent only if its line is in the first level or
+    /// an MSHR is free there. Otherwise the error says when one is free, as far as is known now.
+    ///
+    /// # Errors
+    /// When an MSHR is free.
+    #[inline(always)]
+    pub fn try_access(
+        &mut self,
+        core: usize,
+        at: PhysAddr,
+        kind: AccessKind,
+        pc: VirtAddr,
+        now: Cycle,
+    ) -> Result<Access, Cycle> {
+        let Private { l1d, second, .. } = &mut self.cores[core];
+        let add = if kind == AccessKind::Store { DIRTY } else { 0 };
+        let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
+        l1d.try_access(second, &mut self.shared, request, add, at, now.0)
+    }
+
+    /// Whether a core's first level holds the line of its data, or waits for it.
+    pub fn is_in_first_level(&self, core: usize, at: PhysAddr) -> bool {
+        self.cores[core].l1d.cache.find(at.line()).is_ok()
+    }
+
+    /// Counts a load or a store of a core that waited `cycles` for an MSHR of the first level.
+    pub fn count_mshr_wait(&mut self, core: usize, cycles: u64) {
+        self.cores[core].l1d.cache.count_wait(cycles);
     }
 
     /// Whether [`Hierarchy::repeat_hit`] is what [`Hierarchy::access`] does with another access of a core to the

@@ -45,7 +45,7 @@ pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
-pub use window::{AwaitedWalk, CoreWindow, InFlight, InFlightAccess, WalkInFlight};
+pub use window::{AwaitedWalk, CoreWindow, InFlight, InFlightAccess, Stalled, WalkInFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.

@@ -4,8 +4,10 @@ use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
-use ambulator_hardware::{Access, AwaitedWalk, CoreWindow, Event, Hierarchy, Served, WalkInFlight};
+use ambulator_base::{AccessKind, Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
+use ambulator_hardware::{
+    Access, AwaitedWalk, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled, WalkInFlight,
+};
 use ambulator_mmu::{AwaitedTable, Mmu, WalkTraffic};
 use std::sync::Arc;
 
@@ -188,6 +190,62 @@ impl Core {
         self.counters.access_cycles += queued + late;
         self.window.ask_later(event.place, later, AwaitedWalk::new(&walk));
         true
+    }
+
+    /// A load or a store of one line asks for it at `asked`. It waits if there is no MSHR for it in the first level.
+    #[inline(always)]
+    pub fn ask(&mut self, number: usize, hierarchy: &mut Hierarchy, place: u32, flight: &InFlightAccess, asked: Cycle) {
+        // Nobody waits for the line of a load that has its value from the store queue.
+        let found = if self.window.is_forwarded(place) {
+            hierarchy.access(number, flight.at, AccessKind::Load, flight.pc, asked)
+        } else {
+            match self.request(number, hierarchy, flight, asked) {
+                Ok(found) => found,
+                Err(free) => return self.window.stall(place, *flight, asked, free),
+            }
+        };
+        self.count_answer(flight, asked, found);
+        self.complete(hierarchy, place, flight.at, asked, found);
+    }
+
+    /// Asks for the line of a load or a store at `asked`, if it need not wait for an MSHR of the first level: for
+    /// a free one, or because others wait already. Otherwise the error says when one is said to be free.
+    #[inline(always)]
+    pub fn request(
+        &mut self,
+        number: usize,
+        hierarchy: &mut Hierarchy,
+        flight: &InFlightAccess,
+        asked: Cycle,
+    ) -> Result<Access, Cycle> {
+        if self.window.has_stalled() && !hierarchy.is_in_first_level(number, flight.at) {
+            return Err(asked);
+        }
+        let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
+        hierarchy.try_access(number, flight.at, access, flight.pc, asked)
+    }
+
+    /// Counts what a load or a store found that asked at `asked`.
+    #[inline(always)]
+    fn count_answer(&mut self, flight: &InFlightAccess, asked: Cycle, found: Access) {
+        self.count_found(flight.translation, found.served == Served::Dram);
+        self.counters.access_cycles += found.ready.since(flight.issued) - asked.since(flight.translated);
+    }
+
+    /// An MSHR of the first level was said to be free about now: those that wait longest ask for their lines.
+    #[inline(never)]
+    pub fn admit(&mut self, number: usize, hierarchy: &mut Hierarchy, now: Cycle) {
+        while let Some(Stalled { flight, asked, .. }) = self.window.first_stalled() {
+            let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
+            match hierarchy.try_access(number, flight.at, access, flight.pc, now) {
+                Ok(found) => {
+                    hierarchy.count_mshr_wait(number, now.since(asked));
+                    self.count_answer(&flight, asked, found);
+                    self.window.admitted(found.ready, found.served, hierarchy.awaits_memory(now, found.ready));
+                }
+                Err(free) => return self.window.try_admission(free),
+            }
+        }
     }
 
     /// A load or a store asked for its line at `asked`, and this was found. If the line comes from main memory, the

@@ -281,6 +281,11 @@ impl Machine {
                 cores[number].arrive(number, hierarchy, event);
                 Ok(())
             }
+            EventKind::Admit => {
+                let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                cores[number].admit(number, hierarchy, Cycle(event.at));
+                Ok(())
+            }
         }
     }
 
@@ -304,7 +309,7 @@ impl Machine {
         }
         if access == AccessKind::Store && core.window.asks_at_commit() && splits(record) {
             // A store asks for its line when both its halves are translated and it commits.
-            let (at, ready) = self.second_half(number, &flight)?;
+            let (at, ready) = self.second_half(number, &flight, flight.translated)?;
             (flight.second, flight.translated) = (at, flight.translated.max(ready));
         }
         if self.hw.cores[number].window.locate(event.place, &flight, known) {
@@ -320,11 +325,17 @@ impl Machine {
     #[inline]
     fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
+        if !splits(&flight.record) && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration())
+        {
+            let Hardware { cores, hierarchy, .. } = &mut self.hw;
+            cores[number].ask(number, hierarchy, place, &flight.of_one_line(), asked);
+            return Ok(());
+        }
         let (mut ready, served) = self.access(number, flight, access, asked)?;
         if splits(&flight.record) {
             let (at, asked) = match access {
                 AccessKind::Store if self.hw.cores[number].window.asks_at_commit() => (flight.second, asked),
-                _ => self.second_half(number, flight)?,
+                _ => self.second_half(number, flight, asked)?,
             };
             ready = ready.max(self.hw.hierarchy.access(number, at, access, flight.record.pc, asked).ready);
         }
@@ -370,21 +381,21 @@ impl Machine {
         let flight = untimed_flight(record, &located, translation);
         self.access(number, &flight, access, located.ready)?;
         if splits(record) {
-            let (at, asked) = self.second_half(number, &flight)?;
+            let (at, asked) = self.second_half(number, &flight, flight.translated)?;
             self.hw.hierarchy.access(number, at, access, record.pc, asked);
         }
         Ok(())
     }
 
-    /// The second line of an access that crosses a line: its address, which is translated separately if the
-    /// access crosses a page, and when that is known.
+    /// The second line of an access that crosses a line: its address, and when that is known: at `first`, as that of
+    /// the first line, or, if the access crosses a page, when the second page is translated.
     #[cold]
-    fn second_half(&mut self, number: usize, flight: &InFlight) -> Result<(PhysAddr, Cycle), Stop> {
-        let (first, line) = (flight.record.va, VirtAddr(last_byte(&flight.record).0 & !63));
+    fn second_half(&mut self, number: usize, flight: &InFlight, first: Cycle) -> Result<(PhysAddr, Cycle), Stop> {
+        let (start, line) = (flight.record.va, VirtAddr(last_byte(&flight.record).0 & !63));
         let issued = if self.hw.timing() { flight.issued } else { self.hw.begin_untimed(number) };
         self.hw.cores[number].counters.split_lines += 1;
-        if (line.0 ^ first.0) >> 12 == 0 {
-            return Ok((PhysAddr((flight.at.0 & !0xfff) | (line.0 & 0xfff)), issued));
+        if (line.0 ^ start.0) >> 12 == 0 {
+            return Ok((PhysAddr((flight.at.0 & !0xfff) | (line.0 & 0xfff)), first.max(issued)));
         }
         self.hw.cores[number].counters.split_pages += 1;
         let access = data_access(&flight.record);

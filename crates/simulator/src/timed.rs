@@ -220,7 +220,17 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             self.dispatch_and_locate(record, now, at, ready);
             return true;
         }
-        let found = self.hierarchy.access(self.number, at, access, record.pc, ready);
+        let Record { pc, va, .. } = *record;
+        let walk = AwaitedWalk::default();
+        let flight =
+            InFlightAccess { pc, va, is_store: false, issued: now, at, translated: ready, translation: 0, walk };
+        let found = match self.core.request(self.number, self.hierarchy, &flight, ready) {
+            Ok(found) => found,
+            Err(free) => {
+                self.core.window.dispatch_stalled_load(record, flight, ready, free);
+                return true;
+            }
+        };
         self.core.count_found(0, found.served == Served::Dram);
         self.core.counters.access_cycles += found.ready.since(now);
         if self.hierarchy.awaits_memory(ready, found.ready) {
@@ -242,7 +252,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             let Record { pc, va, .. } = *record;
             let walk = AwaitedWalk::default();
             let flight = InFlightAccess { pc, va, is_store: false, issued: now, at, translated, translation: 0, walk };
-            self.ask(place, &flight, translated);
+            self.core.ask(self.number, self.hierarchy, place, &flight, translated);
         }
     }
 
@@ -251,6 +261,10 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
     fn carry_out(&mut self, event: Event) -> bool {
         if matches!(event.kind, EventKind::Arrive | EventKind::Own) {
             self.core.arrive(self.number, self.hierarchy, event);
+            return true;
+        }
+        if event.kind == EventKind::Admit {
+            self.core.admit(self.number, self.hierarchy, Cycle(event.at));
             return true;
         }
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };
@@ -265,26 +279,16 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             if flight.translation & WALKED != 0 && self.core.mmu.hints_migration() {
                 return false;
             }
-            self.ask(event.place, &flight, now);
+            self.core.ask(self.number, self.hierarchy, event.place, &flight, now);
             return true;
         }
         let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
         let Some((at, ready)) = self.translate(flight.va, access, now) else { return false };
         if self.core.window.locate_hit(event.place, flight.is_store, now, at, ready) {
             (flight.issued, flight.at, flight.translated) = (now, at, ready);
-            self.ask(event.place, &flight, ready);
+            self.core.ask(self.number, self.hierarchy, event.place, &flight, ready);
         }
         true
-    }
-
-    /// A load or a store asks for its line at `asked`.
-    #[inline(always)]
-    fn ask(&mut self, place: u32, flight: &InFlightAccess, asked: Cycle) {
-        let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
-        let found = self.hierarchy.access(self.number, flight.at, access, flight.pc, asked);
-        self.core.count_found(flight.translation, found.served == Served::Dram);
-        self.core.counters.access_cycles += found.ready.since(flight.issued) - asked.since(flight.translated);
-        self.core.complete(self.hierarchy, place, flight.at, asked, found);
     }
 
     /// Translates an access of a mapped page that hits the L1 TLB, or any on the perfect path; checks and

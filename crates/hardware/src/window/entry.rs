@@ -120,7 +120,7 @@ pub struct InFlight {
 }
 
 /// A load or a store that accesses one line, as the machine sees it when one of its events happens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, State)]
 pub struct InFlightAccess {
     /// The instruction.
     pub pc: VirtAddr,
@@ -138,6 +138,14 @@ pub struct InFlightAccess {
     pub translation: u8,
     /// As [`InFlight::walk`].
     pub walk: AwaitedWalk,
+}
+
+impl InFlight {
+    /// A load or a store that accesses one line.
+    pub fn of_one_line(&self) -> InFlightAccess {
+        let InFlight { record: Record { pc, va, kind, .. }, issued, at, translated, translation, walk, .. } = *self;
+        InFlightAccess { pc, va, is_store: kind == RecordKind::Store, issued, at, translated, translation, walk }
+    }
 }
 
 /// Whether a load or a store accesses two lines.

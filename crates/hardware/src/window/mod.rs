@@ -3,8 +3,9 @@
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
 //! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]), one when
-//! it asks for its line ([`EventKind::Ask`]), and one when that arrives from main memory, where later requests
-//! may have changed the time ([`EventKind::Arrive`], [`EventKind::Own`]). The machine carries out these events
+//! it asks for its line ([`EventKind::Ask`]), again if it waited for an MSHR ([`EventKind::Admit`]), and one when
+//! the line arrives from main memory, where later requests may have changed the time ([`EventKind::Arrive`],
+//! [`EventKind::Own`]). The machine carries out these events
 //! and the dispatch of the next record in the order of their times, so that a core's accesses reach the memory
 //! hierarchy in that order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
@@ -18,6 +19,7 @@
 mod awaited_walk;
 mod commit;
 mod entry;
+mod stalled;
 mod waiting;
 
 use crate::cycle_stack::{Cause, CycleStack};
@@ -30,6 +32,8 @@ pub use awaited_walk::{AwaitedWalk, WalkInFlight};
 use commit::commit_slot;
 use entry::{AWAITED, Entry, FORWARDS, Forward, NONE, splits};
 pub use entry::{InFlight, InFlightAccess};
+pub use stalled::Stalled;
+use std::collections::VecDeque;
 
 /// A load whose translation takes no longer than this asks for its line in the same event: cycles.
 const AT_ONCE: u64 = 2;
@@ -82,6 +86,8 @@ pub struct CoreWindow {
     forwards: Box<[Forward]>,
     /// Records in flight whose values have just become known, by their places, with these values.
     woken: Vec<(u32, u64)>,
+    /// What waits for an MSHR of the first level, the first that came first.
+    stalled: VecDeque<Stalled>,
     #[state(always)]
     predictor: BranchPredictor,
     #[state(always)]
@@ -137,6 +143,7 @@ impl CoreWindow {
             drained: 0,
             forwards: vec![Forward { word: UNKNOWN, number: 0 }; FORWARDS].into_boxed_slice(),
             woken: Vec::with_capacity(places),
+            stalled: VecDeque::with_capacity(places + spec.store_queue as usize),
             predictor: BranchPredictor::new(spec),
             counters: CoreCounters::default(),
             stack: CycleStack::default(),
@@ -473,6 +480,25 @@ impl CoreWindow {
         entry.drained = UNKNOWN;
         self.set_value(position, AWAITED | place as u64);
         self.await_line(place as u32, at, told, served);
+    }
+
+    /// [`CoreWindow::dispatch_load`] of a load of `flight` that waits for an MSHR of the first level, which is free at
+    /// `free` ([`CoreWindow::stall`]).
+    #[inline(never)]
+    pub fn dispatch_stalled_load(&mut self, record: &Record, flight: InFlightAccess, asked: Cycle, free: Cycle) {
+        let (place, position) = self.enter_load(record, flight.translated);
+        let entry = &mut self.entries[place];
+        entry.done = UNKNOWN;
+        entry.drained = UNKNOWN;
+        self.set_value(position, AWAITED | place as u64);
+        self.stall(place as u32, flight, asked, free);
+    }
+
+    /// Whether an older store forwards its value to the load at `place`, which has issued.
+    #[inline(always)]
+    pub fn is_forwarded(&self, place: u32) -> bool {
+        let entry = &self.entries[place as usize];
+        entry.kind == RecordKind::Load && entry.drained != UNKNOWN
     }
 
     /// A load, the next record, which issues as it dispatches and which a TLB translates at `translated`, enters

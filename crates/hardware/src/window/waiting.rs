@@ -26,14 +26,20 @@ impl CoreWindow {
         let entry = &mut self.entries[place as usize];
         if entry.kind == RecordKind::Store {
             let queue = entry.link;
-            self.stores.stores[queue as usize].at = at;
-            self.events.push(told.0, queue as usize, EventKind::Own);
+            self.await_ownership(queue, at, told);
         } else if entry.drained != UNKNOWN {
             self.complete_load(place, told, served);
         } else {
             (entry.at, entry.served) = (at, served);
             self.events.push(told.0, place as usize, EventKind::Arrive);
         }
+    }
+
+    /// [`CoreWindow::await_line`] of the store at place `queue` of the store queue.
+    #[inline(always)]
+    pub(super) fn await_ownership(&mut self, queue: u32, at: PhysAddr, told: Cycle) {
+        self.stores.stores[queue as usize].at = at;
+        self.events.push(told.0, queue as usize, EventKind::Own);
     }
 
     /// Where the data are of the load or the store of an [`EventKind::Arrive`] or [`EventKind::Own`].

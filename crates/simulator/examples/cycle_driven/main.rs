@@ -62,6 +62,7 @@ fn kernels() -> Vec<Program> {
         program("memcached", "memcached", 1024, None),
         program("sysbench", "sysbench-memory", 1024, None),
         program("xsbench", "xsbench", 1024, None),
+        program("dlrm", "dlrm", 1024, None),
     ]
 }
 

@@ -78,7 +78,8 @@ fn is_as_after_a_warmup_with_time(name: &str, cores: &[&'static str], designs: &
 
 #[test]
 fn random_accesses_are_as_after_a_warmup_with_time() {
-    is_as_after_a_warmup_with_time("gups", &["machine.cores=1"], &DESIGNS, 0.01);
+    // Which of the misses that wait for an MSHR comes first depends on times.
+    is_as_after_a_warmup_with_time("gups", &["machine.cores=1"], &DESIGNS, 0.015);
 }
 
 #[test]
