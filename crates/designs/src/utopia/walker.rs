@@ -91,7 +91,8 @@ impl RestSegWalker {
         }
     }
 
-    /// Walks the RestSegs by `walk`, or at no cost with `perfect_walks`, until one has the page.
+    /// Walks the RestSegs by `walk`, or at no cost with `perfect_walks`: all at once (Sec. 5.4, Fig. 10a), so that
+    /// the one that has the page does not save the loads of the others.
     fn look_up(
         &mut self,
         walk: WalkOne,
@@ -105,16 +106,17 @@ impl RestSegWalker {
             watch::step(|| Step::compute("RestSegs", now, now).says("known at no cost (perfect_walks)"));
         }
         let walk = if self.spec.perfect_walks { Self::walk_perfectly } else { walk };
-        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
+        let (mut found, mut known) = (None, now);
         for at in 0..self.places.len() {
-            let (found, ready) = walk(self, at, va, access, now, port);
-            if found.is_some() {
+            let (translation, ready) = walk(self, at, va, access, now, port);
+            if translation.is_some() {
                 self.counters.hits += 1;
-                return LookasideAnswer { found, ready, holds_walk: true };
+                (found, known) = (translation, ready);
+            } else if found.is_none() {
+                known = known.max(ready);
             }
-            answer.ready = answer.ready.max(ready);
         }
-        answer
+        LookasideAnswer { found, ready: known, holds_walk: true }
     }
 
     /// A walk of one RestSeg that costs nothing (`perfect_walks`).
