@@ -2,8 +2,8 @@
 
 use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
-    CoreCounters, CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy, HierarchySpec, InFlight,
-    PredictorKind, Served, StoreRequest,
+    AddressMapping, CoreCounters, CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy,
+    HierarchySpec, InFlight, PredictorKind, Served, StoreRequest,
 };
 
 fn spec() -> CoreSpec {
@@ -393,6 +393,72 @@ fn independent_misses_overlap_up_to_the_mshrs() {
     about(run(16, 0), 320 / 16 * 200);
     about(run(4, 0), 320 / 4 * 200);
     about(run(1, 0), 320 * 200);
+}
+
+/// Loads that find no MSHR are sent first come, first served, and not before a line that is late has freed one.
+#[test]
+fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
+    let mut spec = HierarchySpec {
+        dram: DramSpec { channels: 1, t_refi_ns: 0.0, mapping: AddressMapping::RoRaBaChCo, ..DramSpec::default() },
+        ..HierarchySpec::default()
+    };
+    spec.l1d.mshrs = 1;
+    let mut h = Hierarchy::new(&spec, 2, 2000, 1 << 36, true);
+    let mut core = CoreWindow::new(&CoreSpec::default());
+    // Another core has opened a row. Its reads of that row come before the first load of another row of the bank.
+    h.fetch(1, PhysAddr(0), false, Cycle(0));
+    let dispatch = |core: &mut CoreWindow, line: u64| {
+        let event = core.dispatch(&Record { va: VirtAddr(line), ..load(0) }).unwrap();
+        let (at, issued) = (PhysAddr(line), Cycle(event.at + 1000));
+        let flight = InFlight { issued, at, translated: issued, ..core.in_flight(event.place) };
+        assert!(core.locate(event.place, &flight, issued));
+        (event.place, flight.of_one_line())
+    };
+    let ask =
+        |h: &mut Hierarchy, at: PhysAddr, now: u64| h.try_access(0, at, AccessKind::Load, VirtAddr(0), Cycle(now));
+    let row = 8192 * 4 * 8;
+    let (_, first) = dispatch(&mut core, row);
+    let told = ask(&mut h, first.at, 1000).unwrap().ready;
+    (1..8).for_each(|line| drop(h.fetch(1, PhysAddr(64 * line), false, Cycle(990))));
+    for line in [1 << 30, 2 << 30] {
+        let (place, flight) = dispatch(&mut core, line);
+        core.stall(place, flight, Cycle(1000), ask(&mut h, flight.at, 1000).unwrap_err());
+    }
+    assert!(
+        h.is_in_first_level(0, first.at) && ask(&mut h, first.at.offset(8), 1001).is_ok(),
+        "its line is on its way"
+    );
+    let came = h.arrival(0, first.at, false, told);
+    assert!(came.0 > told.0 + 30, "told {}, and came at {}", told.0, came.0);
+    // They ask at the told time, again when the line has come, and then one after the other.
+    let mut sent = Vec::new();
+    let mut asked = Vec::new();
+    while let Some(event) = core.take_event() {
+        if event.kind != EventKind::Admit {
+            continue;
+        }
+        asked.push(event.at);
+        while let Some(stalled) = core.first_stalled() {
+            match ask(&mut h, stalled.flight.at, event.at) {
+                Err(free) => {
+                    core.try_admission(free);
+                    break;
+                }
+                Ok(found) => {
+                    sent.push((stalled.flight.at.0, event.at, found.ready.0));
+                    core.admitted(found.ready, found.served, false);
+                }
+            }
+        }
+    }
+    let [(second, at, ready), (third, later, _)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!((second, third, asked.len()), (1 << 30, 2 << 30, 3), "{asked:?}");
+    // MSHRs are counted by four cycles.
+    assert!(
+        asked[0].abs_diff(told.0) < 4 && at.abs_diff(came.0) < 4 && later.abs_diff(ready) < 4,
+        "{asked:?} {sent:?}"
+    );
+    assert!(!core.has_stalled());
 }
 
 /// The sum of a cycle stack.

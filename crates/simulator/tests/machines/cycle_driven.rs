@@ -228,3 +228,43 @@ fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
         assert!((ours / theirs - 1.0).abs() < bound, "{what}: {ours:.4}, and {theirs:.4} cycle by cycle");
     }
 }
+
+#[test]
+fn the_second_line_of_an_access_waits_for_its_translation() {
+    // Each pair has a page of its own: a load of its first two lines, and one of the second of them, on which the
+    // next pair depends.
+    let mut program = Scripted::new(BYTES);
+    program.touch(DATA, BYTES, true).begin();
+    for i in 0..LOADS / 2 {
+        let page = DATA + i * 8 * 4096;
+        program.access(RecordKind::Load, page + 60, 0, u16::from(i > 0));
+        program.access(RecordKind::Load, page + 64, 0, 2 * u16::from(i > 0));
+    }
+    let fixed = ["dram.model=\"fixed\"", "dram.fixed_ns=60"];
+    let theirs = reference_takes("radix", &fixed, &program);
+    // A walk of one load, and the data.
+    assert!(2.0 * theirs > 2.0 * (56.0 + 120.0), "{theirs:.1} cycles a load");
+    let ours = run("radix", &fixed, &program).cycles as f64 / LOADS as f64;
+    assert_near("a load", ours, theirs, 0.02, &fixed);
+}
+
+#[test]
+fn accesses_that_wait_for_mshrs_take_the_same_time() {
+    // Rows of five lines, of which two loads cross one, wait for walks and then for MSHRs; loads of indices and of
+    // rows that are translated earlier overtake them.
+    let request = ambulator_workloads::ProgramRequest {
+        name: "dlrm".into(),
+        footprint: Some(256 << 20),
+        seed: 1,
+        ..Default::default()
+    };
+    let on = |design| both_run(design, &request, &["dram.channels=4"])[0];
+    let (radix, perfect) = (on("radix"), on("perfect-tlb"));
+    for (what, (ours, theirs), bound) in [
+        ("instructions a cycle", radix, 0.05),
+        ("instructions a cycle with a perfect TLB", perfect, 0.03),
+        ("speed-up of a perfect TLB", (perfect.0 / radix.0, perfect.1 / radix.1), 0.05),
+    ] {
+        assert!((ours / theirs - 1.0).abs() < bound, "{what}: {ours:.4}, and {theirs:.4} cycle by cycle");
+    }
+}
