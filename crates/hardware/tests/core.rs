@@ -412,7 +412,7 @@ fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
         let (at, issued) = (PhysAddr(line), Cycle(event.at + 1000));
         let flight = InFlight { issued, at, translated: issued, ..core.in_flight(event.place) };
         assert!(core.locate(event.place, &flight, issued));
-        (event.place, flight.of_one_line())
+        (event.place, flight.of_one_page())
     };
     let ask =
         |h: &mut Hierarchy, at: PhysAddr, now: u64| h.try_access(0, at, AccessKind::Load, VirtAddr(0), Cycle(now));
@@ -422,7 +422,7 @@ fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
     (1..8).for_each(|line| drop(h.fetch(1, PhysAddr(64 * line), false, Cycle(990))));
     for line in [1 << 30, 2 << 30] {
         let (place, flight) = dispatch(&mut core, line);
-        core.stall(place, flight, Cycle(1000), ask(&mut h, flight.at, 1000).unwrap_err());
+        core.stall(place, flight, Cycle(1000), None, ask(&mut h, flight.at, 1000).unwrap_err());
     }
     assert!(
         h.is_in_first_level(0, first.at) && ask(&mut h, first.at.offset(8), 1001).is_ok(),
@@ -441,12 +441,12 @@ fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
         while let Some(stalled) = core.first_stalled() {
             match ask(&mut h, stalled.flight.at, event.at) {
                 Err(free) => {
-                    core.try_admission(free);
+                    core.stay_stalled(None, free);
                     break;
                 }
                 Ok(found) => {
                     sent.push((stalled.flight.at.0, event.at, found.ready.0));
-                    core.admitted(found.ready, found.served, false);
+                    core.admitted(stalled.flight.at, found, false);
                 }
             }
         }

@@ -4,7 +4,7 @@ use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{AccessKind, Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
+use ambulator_base::{AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::{
     Access, AwaitedWalk, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled, WalkInFlight,
 };
@@ -192,23 +192,31 @@ impl Core {
         true
     }
 
-    /// A load or a store of one line asks for it at `asked`. It waits if there is no MSHR for it in the first level.
+    /// A load or a store asks for its line, or its two of a page, at `asked`. It waits if there is no MSHR for it in
+    /// the first level.
     #[inline(always)]
     pub fn ask(&mut self, number: usize, hierarchy: &mut Hierarchy, place: u32, flight: &InFlightAccess, asked: Cycle) {
-        // Nobody waits for the line of a load that has its value from the store queue.
-        let found = if self.window.is_forwarded(place) {
-            hierarchy.access(number, flight.at, AccessKind::Load, flight.pc, asked)
+        let sent = if self.window.is_forwarded(place) {
+            // Nobody waits for the line of a load that has its value from the store queue.
+            Ok(hierarchy.access(number, flight.at, AccessKind::Load, flight.pc, asked))
         } else {
-            match self.request(number, hierarchy, flight, asked) {
-                Ok(found) => found,
-                Err(free) => return self.window.stall(place, *flight, asked, free),
-            }
+            self.request(number, hierarchy, flight, flight.at, asked)
         };
+        let (mut found, mut last) = match sent {
+            Ok(found) => (found, flight.at),
+            Err(free) => return self.window.stall(place, *flight, asked, None, free),
+        };
+        if flight.crosses {
+            match self.request(number, hierarchy, flight, next_line(flight.at), asked) {
+                Ok(second) => (found, last) = later(flight, found, second),
+                Err(free) => return self.window.stall(place, *flight, asked, Some(found), free),
+            }
+        }
         self.count_answer(flight, asked, found);
-        self.complete(hierarchy, place, flight.at, asked, found);
+        self.complete(hierarchy, place, last, asked, found);
     }
 
-    /// Asks for the line of a load or a store at `asked`, if it need not wait for an MSHR of the first level: for
+    /// Asks for a line of a load or a store at `asked`, if it need not wait for an MSHR of the first level: for
     /// a free one, or because others wait already. Otherwise the error says when one is said to be free.
     #[inline(always)]
     pub fn request(
@@ -216,13 +224,13 @@ impl Core {
         number: usize,
         hierarchy: &mut Hierarchy,
         flight: &InFlightAccess,
+        at: PhysAddr,
         asked: Cycle,
     ) -> Result<Access, Cycle> {
-        if self.window.has_stalled() && !hierarchy.is_in_first_level(number, flight.at) {
+        if self.window.has_stalled() && !hierarchy.is_in_first_level(number, at) {
             return Err(asked);
         }
-        let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
-        hierarchy.try_access(number, flight.at, access, flight.pc, asked)
+        hierarchy.try_access(number, at, access_of(flight), flight.pc, asked)
     }
 
     /// Counts what a load or a store found that asked at `asked`.
@@ -235,16 +243,21 @@ impl Core {
     /// An MSHR of the first level was said to be free about now: those that wait longest ask for their lines.
     #[inline(never)]
     pub fn admit(&mut self, number: usize, hierarchy: &mut Hierarchy, now: Cycle) {
-        while let Some(Stalled { flight, asked, .. }) = self.window.first_stalled() {
-            let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
-            match hierarchy.try_access(number, flight.at, access, flight.pc, now) {
-                Ok(found) => {
-                    hierarchy.count_mshr_wait(number, now.since(asked));
-                    self.count_answer(&flight, asked, found);
-                    self.window.admitted(found.ready, found.served, hierarchy.awaits_memory(now, found.ready));
-                }
-                Err(free) => return self.window.try_admission(free),
-            }
+        while let Some(stalled) = self.window.first_stalled() {
+            let Stalled { flight, asked, .. } = stalled;
+            let mut send = |at| hierarchy.try_access(number, at, access_of(&flight), flight.pc, now);
+            let first = match stalled.first().map_or_else(|| send(flight.at), Ok) {
+                Ok(first) => first,
+                Err(free) => return self.window.stay_stalled(None, free),
+            };
+            let (found, last) = match flight.crosses.then(|| send(next_line(flight.at))) {
+                None => (first, flight.at),
+                Some(Ok(second)) => later(&flight, first, second),
+                Some(Err(free)) => return self.window.stay_stalled(Some(first), free),
+            };
+            hierarchy.count_mshr_wait(number, now.since(asked));
+            self.count_answer(&flight, asked, found);
+            self.window.admitted(last, found, hierarchy.awaits_memory(now, found.ready));
         }
     }
 
@@ -356,5 +369,25 @@ impl State for Core {
         untimed_misses.state(archive);
         measured_from.state(archive);
         finished_at.state(archive);
+    }
+}
+
+/// The kind of access of a load or a store.
+#[inline(always)]
+fn access_of(flight: &InFlightAccess) -> AccessKind {
+    if flight.is_store { AccessKind::Store } else { AccessKind::Load }
+}
+
+/// The line after that of `at`.
+fn next_line(at: PhysAddr) -> PhysAddr {
+    PhysAddr((at.line() + 1) * LINE_BYTES)
+}
+
+/// What an access of two lines waits for: the later of them, with what served the first.
+fn later(flight: &InFlightAccess, first: Access, second: Access) -> (Access, PhysAddr) {
+    if second.ready > first.ready {
+        (Access { ready: second.ready, ..first }, next_line(flight.at))
+    } else {
+        (first, flight.at)
     }
 }

@@ -325,10 +325,15 @@ impl Machine {
     #[inline]
     fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
-        if !splits(&flight.record) && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration())
-        {
+        let in_one_page = (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0;
+        if in_one_page && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration()) {
             let Hardware { cores, hierarchy, .. } = &mut self.hw;
-            cores[number].ask(number, hierarchy, place, &flight.of_one_line(), asked);
+            let core = &mut cores[number];
+            let flight = flight.of_one_page();
+            // A store that asks at commit has been counted when it was translated.
+            core.counters.split_lines +=
+                u64::from(flight.crosses && !(flight.is_store && core.window.asks_at_commit()));
+            core.ask(number, hierarchy, place, &flight, asked);
             return Ok(());
         }
         let (mut ready, served) = self.access(number, flight, access, asked)?;

@@ -222,9 +222,18 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         }
         let Record { pc, va, .. } = *record;
         let walk = AwaitedWalk::default();
-        let flight =
-            InFlightAccess { pc, va, is_store: false, issued: now, at, translated: ready, translation: 0, walk };
-        let found = match self.core.request(self.number, self.hierarchy, &flight, ready) {
+        let flight = InFlightAccess {
+            pc,
+            va,
+            is_store: false,
+            crosses: false,
+            issued: now,
+            at,
+            translated: ready,
+            translation: 0,
+            walk,
+        };
+        let found = match self.core.request(self.number, self.hierarchy, &flight, at, ready) {
             Ok(found) => found,
             Err(free) => {
                 self.core.window.dispatch_stalled_load(record, flight, ready, free);
@@ -251,7 +260,17 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         {
             let Record { pc, va, .. } = *record;
             let walk = AwaitedWalk::default();
-            let flight = InFlightAccess { pc, va, is_store: false, issued: now, at, translated, translation: 0, walk };
+            let flight = InFlightAccess {
+                pc,
+                va,
+                is_store: false,
+                crosses: false,
+                issued: now,
+                at,
+                translated,
+                translation: 0,
+                walk,
+            };
             self.core.ask(self.number, self.hierarchy, place, &flight, translated);
         }
     }

@@ -119,7 +119,8 @@ pub struct InFlight {
     pub walk: AwaitedWalk,
 }
 
-/// A load or a store that accesses one line, as the machine sees it when one of its events happens.
+/// A load or a store that accesses one line, or two lines of a page, as the machine sees it when one of its events
+/// happens.
 #[derive(Clone, Copy, Debug, Default, State)]
 pub struct InFlightAccess {
     /// The instruction.
@@ -128,6 +129,8 @@ pub struct InFlightAccess {
     pub va: VirtAddr,
     /// Whether it is a store.
     pub is_store: bool,
+    /// Whether it crosses into the next line.
+    pub crosses: bool,
     /// When it issued, where its data are, and when that is known: once it is translated.
     pub issued: Cycle,
     /// See `issued`.
@@ -141,10 +144,11 @@ pub struct InFlightAccess {
 }
 
 impl InFlight {
-    /// A load or a store that accesses one line.
-    pub fn of_one_line(&self) -> InFlightAccess {
-        let InFlight { record: Record { pc, va, kind, .. }, issued, at, translated, translation, walk, .. } = *self;
-        InFlightAccess { pc, va, is_store: kind == RecordKind::Store, issued, at, translated, translation, walk }
+    /// A load or a store that accesses one line, or two of a page.
+    pub fn of_one_page(&self) -> InFlightAccess {
+        let InFlight { record, issued, at, translated, translation, walk, .. } = *self;
+        let (is_store, crosses) = (record.kind == RecordKind::Store, splits(&record));
+        InFlightAccess { pc: record.pc, va: record.va, is_store, crosses, issued, at, translated, translation, walk }
     }
 }
 

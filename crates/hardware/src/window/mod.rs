@@ -491,7 +491,7 @@ impl CoreWindow {
         entry.done = UNKNOWN;
         entry.drained = UNKNOWN;
         self.set_value(position, AWAITED | place as u64);
-        self.stall(place as u32, flight, asked, free);
+        self.stall(place as u32, flight, asked, None, free);
     }
 
     /// Whether an older store forwards its value to the load at `place`, which has issued.
@@ -590,6 +590,7 @@ impl CoreWindow {
             pc: entry.pc,
             va: entry.va,
             is_store: entry.kind == RecordKind::Store,
+            crosses: false,
             issued: Cycle(entry.issued),
             at: entry.at,
             translated: Cycle(entry.translated),

@@ -6,9 +6,9 @@
 
 use super::CoreWindow;
 use super::entry::InFlightAccess;
-use crate::Served;
 use crate::events::{EventKind, NO_PLACE};
-use ambulator_base::{Cycle, State};
+use crate::{Access, Served};
+use ambulator_base::{Cycle, PhysAddr, State};
 
 /// Cycles after an MSHR is said to be free at which who waits asks: a cache counts its MSHRs by four cycles, and
 /// by then a line that was to free one has asked main memory whether it has come.
@@ -21,6 +21,8 @@ pub struct Stalled {
     pub flight: InFlightAccess,
     /// When it asked.
     pub asked: Cycle,
+    /// When the first line arrives of an access of two lines, and from where, if only the second waits.
+    first: Option<(Cycle, Served)>,
     /// A load's place in the window, a store's in the store queue.
     place: u32,
 }
@@ -32,18 +34,27 @@ impl CoreWindow {
         !self.stalled.is_empty()
     }
 
-    /// The load or the store at `place` asked at `asked`; its line is not in the first level, where an MSHR is free
-    /// for it at `free`, if nobody waits already.
-    pub fn stall(&mut self, place: u32, flight: InFlightAccess, asked: Cycle, free: Cycle) {
+    /// The load or the store at `place` asked at `asked`; a line of it is not in the first level, where an MSHR is
+    /// free at `free`, if nobody waits already. Of two lines, that is the second if the `first` has been sent.
+    pub fn stall(&mut self, place: u32, flight: InFlightAccess, asked: Cycle, first: Option<Access>, free: Cycle) {
         if self.stalled.is_empty() {
             self.try_admission(free);
         }
         let place = if flight.is_store { self.entries[place as usize].link } else { place };
-        self.stalled.push_back(Stalled { flight, asked, place });
+        let first = first.map(|Access { ready, served }| (ready, served));
+        self.stalled.push_back(Stalled { flight, asked, first, place });
     }
 
-    /// The first in the queue asks again when an MSHR is said to be free.
-    pub fn try_admission(&mut self, free: Cycle) {
+    /// The first in the queue asks again when an MSHR is said to be free at `free`. Of two lines, the `first` may
+    /// have been sent.
+    pub fn stay_stalled(&mut self, first: Option<Access>, free: Cycle) {
+        if let Some(stalled) = self.stalled.front_mut() {
+            stalled.first = first.map(|Access { ready, served }| (ready, served));
+        }
+        self.try_admission(free);
+    }
+
+    fn try_admission(&mut self, free: Cycle) {
         self.events.push(free.0 + AFTER, NO_PLACE, EventKind::Admit);
     }
 
@@ -52,16 +63,25 @@ impl CoreWindow {
         self.stalled.front().copied()
     }
 
-    /// The first in the queue has its line at `ready`, or, if it `awaits` main memory, is told so.
-    pub fn admitted(&mut self, ready: Cycle, served: Served, awaits: bool) {
+    /// The first in the queue has its line at `at`, or the later of two, as `found` says, or, if it `awaits` main
+    /// memory, is told so.
+    pub fn admitted(&mut self, at: PhysAddr, found: Access, awaits: bool) {
         let Some(Stalled { flight, place, .. }) = self.stalled.pop_front() else { return };
+        let Access { ready, served } = found;
         match (flight.is_store, awaits) {
-            (true, true) => self.await_ownership(place, flight.at, ready),
+            (true, true) => self.await_ownership(place, at, ready),
             (true, false) => self.own(place, ready),
-            (false, true) => self.await_line(place, flight.at, ready, served),
+            (false, true) => self.await_line(place, at, ready, served),
             (false, false) => {
                 self.complete(place, ready, served);
             }
         }
+    }
+}
+
+impl Stalled {
+    /// The first line of an access of two lines, if only the second waits.
+    pub fn first(&self) -> Option<Access> {
+        self.first.map(|(ready, served)| Access { ready, served })
     }
 }
