@@ -185,6 +185,9 @@ pub(crate) struct Cache {
     policy: Option<ReplacementState>,
     #[state(timed)]
     mshrs: Occupancy,
+    /// Demand accesses queue for MSHRs: prefetches find none.
+    #[state(timed)]
+    kept: bool,
     /// Whether lines take time to arrive, and MSHRs are bounded.
     #[state(skip)]
     timed: bool,
@@ -240,6 +243,7 @@ impl Cache {
             stamps: vec![0; if timing { rows * stride } else { 0 }].into(),
             policy: (!ordered).then(|| ReplacementState::new(spec.replacement, sets, ways, seed)),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
+            kept: false,
             timed: timing,
             latency: spec.latency,
             reach: reach / Occupancy::GRAIN * Occupancy::GRAIN,
@@ -264,6 +268,7 @@ impl Cache {
         self.timed = timed && !self.stamps.is_empty();
         // Nothing is in flight.
         self.mshrs.clear();
+        self.kept = false;
     }
 
     /// Where a line belongs.
@@ -431,6 +436,11 @@ impl Cache {
         Some(self.mshrs.admit(now + self.reach) - self.reach)
     }
 
+    /// While others are `waiting` for MSHRs, prefetches find none.
+    pub fn keep_mshrs(&mut self, waiting: bool) {
+        self.kept = waiting;
+    }
+
     /// Counts a miss that waited `cycles` for an MSHR.
     pub fn count_wait(&mut self, cycles: u64) {
         self.counters.mshr_stalls += 1;
@@ -543,7 +553,7 @@ impl Cache {
     /// the decision.
     pub fn begins_prefetch(&mut self, line: u64, now: u64) -> Option<Slot> {
         let slot = self.find(line).err()?;
-        let room = self.has_mshr(now);
+        let room = !self.kept && self.has_mshr(now);
         self.counters.prefetches += u64::from(room);
         self.counters.prefetches_dropped += u64::from(!room);
         room.then_some(slot)

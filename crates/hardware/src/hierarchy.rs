@@ -323,7 +323,8 @@ impl FirstLevel {
         Access { ready: Cycle(ready), served }
     }
 
-    /// [`FirstLevel::access`], if the line is here or an MSHR is free; else when one is said to be.
+    /// [`FirstLevel::access`], if the line is here or an MSHR is free; else when one is said to be. The prefetcher
+    /// does not learn of it.
     #[inline(always)]
     fn try_access(
         &mut self,
@@ -331,7 +332,6 @@ impl FirstLevel {
         shared: &mut Shared,
         request: Request,
         add: u8,
-        at: PhysAddr,
         now: u64,
     ) -> Result<Access, Cycle> {
         let (ready, served) = match self.cache.find(request.line) {
@@ -341,9 +341,6 @@ impl FirstLevel {
                 None => self.miss(second, shared, request, add, now),
             },
         };
-        if self.prefetcher.is_some() {
-            self.train(second, shared, request.pc, at, now);
-        }
         Ok(Access { ready: Cycle(ready), served })
     }
 
@@ -452,7 +449,8 @@ impl Hierarchy {
     }
 
     /// As [`Hierarchy::access_inlined`], a load or a store that is sent only if its line is in the first level or
-    /// an MSHR is free there. Otherwise the error says when one is free, as far as is known now.
+    /// an MSHR is free there. Otherwise the error says when one is free, as far as is known now. The prefetcher of
+    /// the first level does not learn of it ([`Hierarchy::learn`]).
     ///
     /// # Errors
     /// When an MSHR is free.
@@ -468,12 +466,26 @@ impl Hierarchy {
         let Private { l1d, second, .. } = &mut self.cores[core];
         let add = if kind == AccessKind::Store { DIRTY } else { 0 };
         let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
-        l1d.try_access(second, &mut self.shared, request, add, at, now.0)
+        l1d.try_access(second, &mut self.shared, request, add, now.0)
+    }
+
+    /// The prefetcher of a core's first level learns of a load or a store, as it asks first.
+    #[inline(always)]
+    pub fn learn(&mut self, core: usize, at: PhysAddr, pc: VirtAddr, now: Cycle) {
+        let Private { l1d, second, .. } = &mut self.cores[core];
+        if l1d.prefetcher.is_some() {
+            l1d.train(second, &mut self.shared, pc.0, at, now.0);
+        }
     }
 
     /// Whether a core's first level holds the line of its data, or waits for it.
     pub fn is_in_first_level(&self, core: usize, at: PhysAddr) -> bool {
         self.cores[core].l1d.cache.find(at.line()).is_ok()
+    }
+
+    /// Loads or stores of a core wait for an MSHR of the first level, or wait no longer: prefetches get none.
+    pub fn keep_mshrs(&mut self, core: usize, waiting: bool) {
+        self.cores[core].l1d.cache.keep_mshrs(waiting);
     }
 
     /// Counts a load or a store of a core that waited `cycles` for an MSHR of the first level.

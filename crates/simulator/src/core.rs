@@ -227,10 +227,16 @@ impl Core {
         at: PhysAddr,
         asked: Cycle,
     ) -> Result<Access, Cycle> {
-        if self.window.has_stalled() && !hierarchy.is_in_first_level(number, at) {
-            return Err(asked);
+        let sent = if self.window.has_stalled() && !hierarchy.is_in_first_level(number, at) {
+            Err(asked)
+        } else {
+            hierarchy.try_access(number, at, access_of(flight), flight.pc, asked)
+        };
+        if sent.is_err() {
+            hierarchy.keep_mshrs(number, true);
         }
-        hierarchy.try_access(number, at, access_of(flight), flight.pc, asked)
+        hierarchy.learn(number, at, flight.pc, asked);
+        sent
     }
 
     /// Counts what a load or a store found that asked at `asked`.
@@ -259,6 +265,7 @@ impl Core {
             self.count_answer(&flight, asked, found);
             self.window.admitted(last, found, hierarchy.awaits_memory(now, found.ready));
         }
+        hierarchy.keep_mshrs(number, false);
     }
 
     /// A load or a store asked for its line at `asked`, and this was found. If the line comes from main memory, the
