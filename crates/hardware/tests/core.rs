@@ -419,7 +419,9 @@ fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
     let row = 8192 * 4 * 8;
     let (_, first) = dispatch(&mut core, row);
     let told = ask(&mut h, first.at, 1000).unwrap().ready;
-    (1..8).for_each(|line| drop(h.fetch(1, PhysAddr(64 * line), false, Cycle(990))));
+    for line in 1..8 {
+        h.fetch(1, PhysAddr(64 * line), false, Cycle(990));
+    }
     for line in [1 << 30, 2 << 30] {
         let (place, flight) = dispatch(&mut core, line);
         core.stall(place, flight, Cycle(1000), None, ask(&mut h, flight.at, 1000).unwrap_err());
