@@ -420,20 +420,27 @@ impl Cache {
         if !self.timed {
             return now;
         }
-        let start = self.mshrs.admit(now + self.reach) - self.reach;
+        let start = self.mshr_free(now);
         if start > now {
             self.count_wait(start - now);
         }
         start
     }
 
+    /// When a request of `now` on finds an MSHR free, with time.
+    #[inline(always)]
+    fn mshr_free(&mut self, now: u64) -> u64 {
+        self.mshrs.admit(now + self.reach) - self.reach
+    }
+
     /// When a miss at `now` may be sent, if no MSHR is free now: as said then.
     #[inline(always)]
     pub fn must_wait(&mut self, now: u64) -> Option<u64> {
-        if !self.timed || self.has_mshr(now) {
+        if !self.timed {
             return None;
         }
-        Some(self.mshrs.admit(now + self.reach) - self.reach)
+        let free = self.mshr_free(now);
+        (free > now).then_some(free)
     }
 
     /// While others are `waiting` for MSHRs, prefetches find none.

@@ -140,6 +140,15 @@ struct Request {
     pc: u64,
 }
 
+impl Request {
+    /// A core's access, and the flags that it sets in the first level.
+    #[inline(always)]
+    fn demand(at: PhysAddr, kind: AccessKind, pc: VirtAddr) -> (Request, u8) {
+        let add = if kind == AccessKind::Store { DIRTY } else { 0 };
+        (Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 }, add)
+    }
+}
+
 impl Shared {
     /// `flags` are the line's here; of its arguments, six are as many as the sim host passes in registers.
     fn access(&mut self, line: u64, class: Class, flags: u8, socket: u8, now: u64) -> (u64, Served) {
@@ -313,14 +322,25 @@ impl FirstLevel {
         at: PhysAddr,
         now: u64,
     ) -> Access {
-        let (ready, served) = match self.cache.find(request.line) {
-            Ok(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
-            Err(_) => self.miss(second, shared, request, add, now),
-        };
-        if self.prefetcher.is_some() {
-            self.train(second, shared, request.pc, at, now);
-        }
+        let (ready, served) =
+            self.hit(request, add, now).unwrap_or_else(|| self.miss(second, shared, request, add, now));
+        self.learn(second, shared, request.pc, at, now);
         Access { ready: Cycle(ready), served }
+    }
+
+    /// An access whose line is here.
+    #[inline(always)]
+    fn hit(&mut self, request: Request, add: u8, now: u64) -> Option<(u64, Served)> {
+        let place = self.cache.find(request.line).ok()?;
+        Some((self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1))
+    }
+
+    /// The prefetcher, if there is one, learns of an access.
+    #[inline(always)]
+    fn learn(&mut self, second: &mut SecondLevel, shared: &mut Shared, pc: u64, at: PhysAddr, now: u64) {
+        if self.prefetcher.is_some() {
+            self.train(second, shared, pc, at, now);
+        }
     }
 
     /// [`FirstLevel::access`], if the line is here or an MSHR is free; else when one is said to be. The prefetcher
@@ -334,9 +354,9 @@ impl FirstLevel {
         add: u8,
         now: u64,
     ) -> Result<Access, Cycle> {
-        let (ready, served) = match self.cache.find(request.line) {
-            Ok(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
-            Err(_) => match self.cache.must_wait(now) {
+        let (ready, served) = match self.hit(request, add, now) {
+            Some(found) => found,
+            None => match self.cache.must_wait(now) {
                 Some(free) => return Err(Cycle(free)),
                 None => self.miss(second, shared, request, add, now),
             },
@@ -443,8 +463,7 @@ impl Hierarchy {
     pub fn access_inlined(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
         let Private { l1i, l1d, second } = &mut self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
-        let add = if kind == AccessKind::Store { DIRTY } else { 0 };
-        let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
+        let (request, add) = Request::demand(at, kind, pc);
         first.access(second, &mut self.shared, request, add, at, now.0)
     }
 
@@ -464,8 +483,7 @@ impl Hierarchy {
         now: Cycle,
     ) -> Result<Access, Cycle> {
         let Private { l1d, second, .. } = &mut self.cores[core];
-        let add = if kind == AccessKind::Store { DIRTY } else { 0 };
-        let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
+        let (request, add) = Request::demand(at, kind, pc);
         l1d.try_access(second, &mut self.shared, request, add, now.0)
     }
 
@@ -473,9 +491,7 @@ impl Hierarchy {
     #[inline(always)]
     pub fn learn(&mut self, core: usize, at: PhysAddr, pc: VirtAddr, now: Cycle) {
         let Private { l1d, second, .. } = &mut self.cores[core];
-        if l1d.prefetcher.is_some() {
-            l1d.train(second, &mut self.shared, pc.0, at, now.0);
-        }
+        l1d.learn(second, &mut self.shared, pc.0, at, now.0);
     }
 
     /// Whether a core's first level holds the line of its data, or waits for it.

@@ -230,7 +230,7 @@ impl Core {
         let sent = if self.window.has_stalled() && !hierarchy.is_in_first_level(number, at) {
             Err(asked)
         } else {
-            hierarchy.try_access(number, at, access_of(flight), flight.pc, asked)
+            hierarchy.try_access(number, at, flight.kind(), flight.pc, asked)
         };
         if sent.is_err() {
             hierarchy.keep_mshrs(number, true);
@@ -251,7 +251,7 @@ impl Core {
     pub fn admit(&mut self, number: usize, hierarchy: &mut Hierarchy, now: Cycle) {
         while let Some(stalled) = self.window.first_stalled() {
             let Stalled { flight, asked, .. } = stalled;
-            let mut send = |at| hierarchy.try_access(number, at, access_of(&flight), flight.pc, now);
+            let mut send = |at| hierarchy.try_access(number, at, flight.kind(), flight.pc, now);
             let first = match stalled.first().map_or_else(|| send(flight.at), Ok) {
                 Ok(first) => first,
                 Err(free) => return self.window.stay_stalled(None, free),
@@ -377,12 +377,6 @@ impl State for Core {
         measured_from.state(archive);
         finished_at.state(archive);
     }
-}
-
-/// The kind of access of a load or a store.
-#[inline(always)]
-fn access_of(flight: &InFlightAccess) -> AccessKind {
-    if flight.is_store { AccessKind::Store } else { AccessKind::Load }
 }
 
 /// The line after that of `at`.

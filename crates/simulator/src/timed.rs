@@ -21,7 +21,7 @@ use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::path::TranslationPath;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr, watch};
-use ambulator_hardware::{AwaitedWalk, Event, EventKind, Hierarchy, InFlightAccess, Served};
+use ambulator_hardware::{Event, EventKind, Hierarchy, InFlightAccess, Served};
 #[cfg(doc)]
 use ambulator_mmu::Mmu;
 use ambulator_os::PageMap;
@@ -220,19 +220,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             self.dispatch_and_locate(record, now, at, ready);
             return true;
         }
-        let Record { pc, va, .. } = *record;
-        let walk = AwaitedWalk::default();
-        let flight = InFlightAccess {
-            pc,
-            va,
-            is_store: false,
-            crosses: false,
-            issued: now,
-            at,
-            translated: ready,
-            translation: 0,
-            walk,
-        };
+        let flight = InFlightAccess::translated_load(record, now, at, ready);
         let found = match self.core.request(self.number, self.hierarchy, &flight, at, ready) {
             Ok(found) => found,
             Err(free) => {
@@ -258,19 +246,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         if let Some(Event { place, .. }) = window.dispatch_access(record)
             && window.locate_hit(place, false, now, at, translated)
         {
-            let Record { pc, va, .. } = *record;
-            let walk = AwaitedWalk::default();
-            let flight = InFlightAccess {
-                pc,
-                va,
-                is_store: false,
-                crosses: false,
-                issued: now,
-                at,
-                translated,
-                translation: 0,
-                walk,
-            };
+            let flight = InFlightAccess::translated_load(record, now, at, translated);
             self.core.ask(self.number, self.hierarchy, place, &flight, translated);
         }
     }
@@ -301,8 +277,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             self.core.ask(self.number, self.hierarchy, event.place, &flight, now);
             return true;
         }
-        let access = if flight.is_store { AccessKind::Store } else { AccessKind::Load };
-        let Some((at, ready)) = self.translate(flight.va, access, now) else { return false };
+        let Some((at, ready)) = self.translate(flight.va, flight.kind(), now) else { return false };
         if self.core.window.locate_hit(event.place, flight.is_store, now, at, ready) {
             (flight.issued, flight.at, flight.translated) = (now, at, ready);
             self.core.ask(self.number, self.hierarchy, event.place, &flight, ready);

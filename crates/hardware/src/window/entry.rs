@@ -3,7 +3,7 @@
 use super::awaited_walk::AwaitedWalk;
 use crate::Served;
 use crate::cycle_stack::Cause;
-use ambulator_base::{Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 pub(super) const AWAITED: u64 = 1 << 63;
@@ -149,6 +149,20 @@ impl InFlight {
         let InFlight { record, issued, at, translated, translation, walk, .. } = *self;
         let (is_store, crosses) = (record.kind == RecordKind::Store, splits(&record));
         InFlightAccess { pc: record.pc, va: record.va, is_store, crosses, issued, at, translated, translation, walk }
+    }
+}
+
+impl InFlightAccess {
+    /// A load of one line, `record`, that issued at `issued` and that a TLB translated to `at` at `translated`.
+    #[inline(always)]
+    pub fn translated_load(record: &Record, issued: Cycle, at: PhysAddr, translated: Cycle) -> InFlightAccess {
+        InFlightAccess { pc: record.pc, va: record.va, issued, at, translated, ..InFlightAccess::default() }
+    }
+
+    /// Whether it loads or stores.
+    #[inline(always)]
+    pub fn kind(&self) -> AccessKind {
+        if self.is_store { AccessKind::Store } else { AccessKind::Load }
     }
 }
 
