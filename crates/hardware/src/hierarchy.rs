@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 const LARGE_LLC: u64 = 6 << 20;
 
 /// The outcome of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct Access {
     /// When the value arrives (for a store: when the line is owned).
     pub ready: Cycle,

@@ -249,10 +249,9 @@ impl Core {
     /// An MSHR of the first level was said to be free about now: those that wait longest ask for their lines.
     #[inline(never)]
     pub fn admit(&mut self, number: usize, hierarchy: &mut Hierarchy, now: Cycle) {
-        while let Some(stalled) = self.window.first_stalled() {
-            let Stalled { flight, asked, .. } = stalled;
+        while let Some(Stalled { flight, asked, first, .. }) = self.window.first_stalled() {
             let mut send = |at| hierarchy.try_access(number, at, flight.kind(), flight.pc, now);
-            let first = match stalled.first().map_or_else(|| send(flight.at), Ok) {
+            let first = match first.map_or_else(|| send(flight.at), Ok) {
                 Ok(first) => first,
                 Err(free) => return self.window.stay_stalled(None, free),
             };

@@ -474,24 +474,27 @@ impl CoreWindow {
         told: Cycle,
         served: Served,
     ) {
-        let (place, position) = self.enter_load(record, translated);
-        let entry = &mut self.entries[place];
-        entry.done = UNKNOWN;
-        entry.drained = UNKNOWN;
-        self.set_value(position, AWAITED | place as u64);
-        self.await_line(place as u32, at, told, served);
+        let place = self.enter_awaited_load(record, translated);
+        self.await_line(place, at, told, served);
     }
 
     /// [`CoreWindow::dispatch_load`] of a load of `flight` that waits for an MSHR of the first level, which is free at
     /// `free` ([`CoreWindow::stall`]).
     #[inline(never)]
     pub fn dispatch_stalled_load(&mut self, record: &Record, flight: InFlightAccess, asked: Cycle, free: Cycle) {
-        let (place, position) = self.enter_load(record, flight.translated);
+        let place = self.enter_awaited_load(record, flight.translated);
+        self.stall(place, flight, asked, None, free);
+    }
+
+    /// [`CoreWindow::enter_load`] of a load whose value is awaited: its place.
+    #[inline(always)]
+    fn enter_awaited_load(&mut self, record: &Record, translated: Cycle) -> u32 {
+        let (place, position) = self.enter_load(record, translated);
         let entry = &mut self.entries[place];
         entry.done = UNKNOWN;
         entry.drained = UNKNOWN;
         self.set_value(position, AWAITED | place as u64);
-        self.stall(place as u32, flight, asked, None, free);
+        place as u32
     }
 
     /// Whether an older store forwards its value to the load at `place`, which has issued.

@@ -6,8 +6,8 @@
 
 use super::CoreWindow;
 use super::entry::InFlightAccess;
+use crate::Access;
 use crate::events::{EventKind, NO_PLACE};
-use crate::{Access, Served};
 use ambulator_base::{Cycle, PhysAddr, State};
 
 /// Cycles after an MSHR is said to be free at which who waits asks: a cache counts its MSHRs by four cycles, and
@@ -21,8 +21,8 @@ pub struct Stalled {
     pub flight: InFlightAccess,
     /// When it asked.
     pub asked: Cycle,
-    /// When the first line arrives of an access of two lines, and from where, if only the second waits.
-    first: Option<(Cycle, Served)>,
+    /// The first line of an access of two lines, if only the second waits.
+    pub first: Option<Access>,
     /// A load's place in the window, a store's in the store queue.
     place: u32,
 }
@@ -41,7 +41,6 @@ impl CoreWindow {
             self.try_admission(free);
         }
         let place = if flight.is_store { self.entries[place as usize].link } else { place };
-        let first = first.map(|Access { ready, served }| (ready, served));
         self.stalled.push_back(Stalled { flight, asked, first, place });
     }
 
@@ -49,7 +48,7 @@ impl CoreWindow {
     /// have been sent.
     pub fn stay_stalled(&mut self, first: Option<Access>, free: Cycle) {
         if let Some(stalled) = self.stalled.front_mut() {
-            stalled.first = first.map(|Access { ready, served }| (ready, served));
+            stalled.first = first;
         }
         self.try_admission(free);
     }
@@ -76,12 +75,5 @@ impl CoreWindow {
                 self.complete(place, ready, served);
             }
         }
-    }
-}
-
-impl Stalled {
-    /// The first line of an access of two lines, if only the second waits.
-    pub fn first(&self) -> Option<Access> {
-        self.first.map(|(ready, served)| Access { ready, served })
     }
 }

@@ -173,6 +173,11 @@ fn walks_queue_for_walkers_however_many_there_are() {
     each_walk_takes(4, 72);
 }
 
+/// A kernel over 256 MiB.
+fn kernel(name: &str) -> ambulator_workloads::ProgramRequest {
+    ambulator_workloads::ProgramRequest { name: name.into(), footprint: Some(256 << 20), seed: 1, ..Default::default() }
+}
+
 /// Instructions per cycle and cycles of a walk of a kernel, in the simulator and in the cycle-driven model.
 fn both_run(design: &str, request: &ambulator_workloads::ProgramRequest, settings: &[&str]) -> [(f64, f64); 2] {
     const INSTRUCTIONS: u64 = 100_000;
@@ -191,13 +196,7 @@ fn both_run(design: &str, request: &ambulator_workloads::ProgramRequest, setting
 #[test]
 fn chases_that_share_walkers_and_caches_take_the_same_time() {
     let settings = serde_json::Map::from_iter([("chains".to_owned(), 4.into())]);
-    let request = ambulator_workloads::ProgramRequest {
-        name: "pointer-chase".into(),
-        footprint: Some(256 << 20),
-        settings,
-        seed: 1,
-        ..Default::default()
-    };
+    let request = ambulator_workloads::ProgramRequest { settings, ..kernel("pointer-chase") };
     for (design, walks) in [("radix", true), ("thp", false)] {
         let [(ours, theirs), (a, b)] = both_run(design, &request, &[]);
         assert!((ours / theirs - 1.0).abs() < 0.05, "{design}: {ours:.4} and {theirs:.4} instructions a cycle");
@@ -211,12 +210,7 @@ fn chases_that_share_walkers_and_caches_take_the_same_time() {
 fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
     // Each update reads a line and a page-table entry from one channel, and writes a line back: requests that come
     // change when the lines arrive that others wait for, and walks wait for walkers whose walks are late.
-    let request = ambulator_workloads::ProgramRequest {
-        name: "gups".into(),
-        footprint: Some(256 << 20),
-        seed: 1,
-        ..Default::default()
-    };
+    let request = kernel("gups");
     let on = |design| both_run(design, &request, &["dram.channels=1"]);
     let ([radix, walks], [perfect, _]) = (on("radix"), on("perfect-tlb"));
     for (what, (ours, theirs), bound) in [
@@ -252,12 +246,7 @@ fn the_second_line_of_an_access_waits_for_its_translation() {
 fn accesses_that_wait_for_mshrs_take_the_same_time() {
     // Rows of five lines, of which two loads cross one, wait for walks and then for MSHRs; loads of indices and of
     // rows that are translated earlier overtake them.
-    let request = ambulator_workloads::ProgramRequest {
-        name: "dlrm".into(),
-        footprint: Some(256 << 20),
-        seed: 1,
-        ..Default::default()
-    };
+    let request = kernel("dlrm");
     let on = |design| both_run(design, &request, &["dram.channels=4"])[0];
     let (radix, perfect) = (on("radix"), on("perfect-tlb"));
     for (what, (ours, theirs), bound) in [
