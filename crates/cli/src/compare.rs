@@ -159,7 +159,8 @@ fn sampled_as(sampled: &Sampled, measured: &str) -> String {
     let about = if sampled.half.is_empty() { ", too few for intervals" } else { " (± half of the 95% interval)" };
     let phases = sampled.phases();
     if phases.is_empty() {
-        return format!("{} windows with {measured} of {covered} instructions measured{about}", sampled.windows);
+        let windows = ambulator_experiments::numbered(sampled.windows as usize, "window");
+        return format!("{windows} with {measured} of {covered} instructions measured{about}");
     }
     let all: u64 = phases.iter().map(|(intervals, _)| intervals).sum();
     let shares: Vec<String> =
@@ -168,7 +169,7 @@ fn sampled_as(sampled: &Sampled, measured: &str) -> String {
     format!(
         "{} of {all} intervals measured, of {} ({}), with {} of {covered} instructions{about}",
         sampled.windows,
-        if phases.len() == 1 { "1 phase".to_owned() } else { format!("{} phases", phases.len()) },
+        ambulator_experiments::numbered(phases.len(), "phase"),
         shares.join(", "),
         ambulator_experiments::count(own as f64),
     )

@@ -8,7 +8,7 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
 use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
     Cell, Estimate, Figure, FigureResult, Runner, Size, Trials, Whole, bytes, cells_of, estimate, figures_of,
-    memory_available, reproduce as reproduce_figure, seconds, traces_of,
+    memory_available, numbered, reproduce as reproduce_figure, seconds, traces_of,
 };
 use ambulator_report::published_report;
 use ambulator_simulator::Silent;
@@ -154,9 +154,9 @@ fn described(estimate: &Estimate, runner: &Runner) -> String {
         let threads = threads.min(missing);
         text += &match estimate.seconds {
             Some(time) => format!(
-                ": about {} on {threads} thread{} ({})",
+                ": about {} on {} ({})",
                 seconds(time / threads as f64),
-                if threads == 1 { "" } else { "s" },
+                numbered(threads, "thread"),
                 known_by(estimate)
             ),
             None => ": the time is not known".to_owned(),

@@ -8,7 +8,7 @@ use crate::{DONE, Failure, SOME_FAILED, cluster, interrupt, progress, requests, 
 use ambulator_base::{InputFiles, distinct_notes, lock, split_names};
 use ambulator_experiments::{
     Estimate, Extent, Figure, FigureProgram, Reuse, Runner, Seeds, Size, Study, Trials, bytes, estimate,
-    memory_available, seconds, short_hash, traces_of, untimed_daemons,
+    memory_available, numbered, seconds, short_hash, traces_of, untimed_daemons,
 };
 use ambulator_simulator::Silent;
 use ambulator_simulator::spec::{PresetKind, parse_size, preset};
@@ -188,15 +188,14 @@ pub fn known_by(estimate: &Estimate) -> String {
 fn plan(study: &Study, estimate: &Estimate, runner: &Runner) -> Vec<String> {
     let Estimate { cells, stored, failed, impossible, streams, .. } = *estimate;
     let missing = cells - stored - impossible;
-    let seeds = study.seeds.len();
     let mut lines = vec![format!(
-        "{cells} cells ({} places, {seeds} seed{}): {stored} in the store{}{}, {missing} to run from {streams} decoded \
-         stream{}",
-        study.points.len(),
-        if seeds == 1 { "" } else { "s" },
+        "{} ({}, {}): {stored} in the store{}{}, {missing} to run from {}",
+        numbered(cells, "cell"),
+        numbered(study.points.len(), "place"),
+        numbered(study.seeds.len(), "seed"),
         if failed > 0 { format!(" ({failed} have failed)") } else { String::new() },
         if impossible > 0 { format!(", {impossible} impossible") } else { String::new() },
-        if streams == 1 { "" } else { "s" },
+        numbered(streams, "decoded stream"),
     )];
     if missing == 0 {
         return lines;

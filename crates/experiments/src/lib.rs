@@ -59,7 +59,7 @@ pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
 pub use interval::{SpeedUp, Spread, mean_over_seeds};
 pub use memory::{memory_available, sim_host_bytes};
-pub use number::{bytes, count, seconds, short};
+pub use number::{bytes, count, numbered, seconds, short};
 pub use over_time::{OverTime, Parted};
 pub use reproduce::{FigureResult, MetricResult, Size, WholeNumber, cells_of, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};

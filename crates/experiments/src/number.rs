@@ -27,6 +27,11 @@ pub fn count(value: f64) -> String {
     format!("{}{suffix}", short(scaled))
 }
 
+/// A number of things: `1 cell`, `2 cells`.
+pub fn numbered(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Three significant digits.
 pub fn short(value: f64) -> String {
     match value.abs() {

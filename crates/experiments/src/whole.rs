@@ -2,7 +2,7 @@
 //! cold, to its end, and is sampled by its phases.
 
 use crate::cell::Cell;
-use crate::number::count;
+use crate::number::{count, numbered};
 use ambulator_simulator::RunResult;
 use ambulator_simulator::spec::{RunMode, RunSpec, Sampling, Spec};
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ impl WholeProgram {
     /// In words.
     pub(crate) fn text(&self) -> String {
         let WholeProgram { program, instructions, timed, phases, measured } = self;
-        let phases = if *phases == 1 { "1 phase".to_owned() } else { format!("{phases} phases") };
+        let phases = numbered(*phases, "phase");
         format!(
             "{program} {} instructions ({phases}, {measured} intervals, {:.1}% with time)",
             count(*instructions as f64),

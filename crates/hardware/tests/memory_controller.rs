@@ -172,6 +172,75 @@ fn a_bank_knows_its_open_row_whatever_was_called_before() {
 }
 
 #[test]
+fn a_row_stays_open_across_eight_other_banks() {
+    let of = |row: u64, bank: u64, column: u64| row << 11 | bank << 7 | column;
+    let mut dram = dram(DramSpec { bank_groups: 4, ..plain() });
+    dram.read(of(5, 0, 0), false, 1000);
+    (1..=8).for_each(|bank| {
+        dram.read(of(9, bank, 0), false, 1000 + 200 * bank);
+    });
+    assert_eq!(dram.read(of(5, 0, 1), false, 4000), 4000 + HIT);
+}
+
+#[test]
+fn a_row_hit_that_is_not_among_the_oldest_passes_nobody() {
+    // Row 0 is open since 1000. Two requests for row 1 wait for tRAS; a row hit is the third.
+    let hit = |read_queue| {
+        let mut dram = dram(DramSpec { read_queue, ..plain() });
+        dram.read(line(0, 0, 0), false, 1000);
+        dram.read(line(1, 0, 0), false, 1001);
+        dram.read(line(1, 0, 1), false, 1002);
+        dram.read(line(0, 0, 1), false, 1003)
+    };
+    assert_eq!(hit(3), 1030 + HIT);
+    // Row 1 opens at 1000 + tRAS + tRP, and row 0 again when it has been open for tRAS.
+    assert_eq!(hit(2), 1000 + 52 + 22 + 52 + CONFLICT);
+}
+
+#[test]
+fn a_later_row_hit_goes_before_the_writes_of_a_batch_if_it_does_not_delay_them() {
+    let ready = |arrival| {
+        let mut dram = dram(DramSpec { write_high: 2, ..plain() });
+        dram.read(line(0, 1, 0), false, 500);
+        // Their row opens at 1000, and their columns are at 1022 and 1030.
+        dram.write(line(0, 0, 0), false, 1000);
+        dram.write(line(0, 0, 1), false, 1000);
+        dram.read(line(0, 1, 1), false, arrival)
+    };
+    // A write's column comes twelve clocks after a read's: its data, two clocks, less tCWL.
+    assert_eq!(ready(1009), 1009 + HIT);
+    assert_eq!(ready(1010), 1030 + 16 + 4 + 4 + HIT, "after both, and tWTR_S");
+}
+
+/// A line of two ranks: the bit above the columns.
+fn line_of_rank(rank: u64, row: u64, bank: u64, column: u64) -> u64 {
+    row << 11 | bank << 8 | rank << 7 | column
+}
+
+#[test]
+fn data_of_two_ranks_are_t_rtrs_apart() {
+    let second = |rank, bank| {
+        let mut dram = dram(DramSpec { ranks: 2, ..plain() });
+        dram.read(line_of_rank(0, 0, 0, 0), false, 500);
+        dram.read(line_of_rank(rank, 0, bank, 0), false, 500);
+        assert_eq!(dram.read(line_of_rank(0, 0, 0, 1), false, 1000), 1000 + HIT);
+        dram.read(line_of_rank(rank, 0, bank, 1), false, 1000)
+    };
+    assert_eq!(second(0, 1), 1000 + 4 + HIT, "the other group of the same rank");
+    assert_eq!(second(1, 0), 1000 + 4 + 2 + HIT, "the other rank");
+}
+
+#[test]
+fn a_rank_is_refreshed_while_the_other_one_serves() {
+    // Refreshes are evenly spread: rank 1 has its first one at 6240, rank 0 at 12480.
+    let mut dram = dram(DramSpec { ranks: 2, t_refi_ns: 7800.0, t_rfc_ns: 350.0, ..plain() });
+    assert_eq!(dram.read(line_of_rank(1, 0, 0, 0), false, 6_300), 6_240 + 560 + MISS);
+    assert_eq!(dram.read(line_of_rank(0, 0, 0, 0), false, 6_300), 6_300 + MISS);
+    assert_eq!(dram.read(line_of_rank(0, 1, 0, 0), false, 12_500), 12_480 + 22 + 560 + MISS);
+    assert_eq!(dram.read(line_of_rank(1, 0, 0, 1), false, 12_500), 12_500 + HIT);
+}
+
+#[test]
 fn activations_of_a_rank_are_t_rrd_apart_and_four_in_t_faw() {
     let done = |banks: &[u64]| {
         let mut dram = dram(DramSpec { t_faw_ns: 400.0, ..plain() });
