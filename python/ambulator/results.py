@@ -39,7 +39,10 @@ Row: TypeAlias = dict[str, Any]
 """One run: numbers, texts, flags, None and lists of them, by column."""
 
 HALF = " ±"
-"""What the name of a column with half of an interval ends with."""
+"""What the name of a column with half of an interval over seeds ends with."""
+
+SAMPLED_HALF = "sampled.half."
+"""What the name of a column with half of an interval over windows of a sampled run begins with."""
 
 _SPEEDUP = {
     "speedup": Column("ratio", "Speed-up over the first design of the comparison: ratio of instructions per cycle."),
@@ -120,8 +123,9 @@ class Run:
         return int(self.row.get("seeds") or 1)
 
     def interval_of(self, column: str) -> Interval | None:
-        """The 95% interval of a number over the seeds; None with one seed."""
-        mean, half = self[column], self.row.get(column + HALF)
+        """The 95% interval of a number: over the seeds, or with one seed over the windows or intervals of a sampled run.
+        None where there is neither."""
+        mean, half = self[column], _half_of(self.row, column)
         return None if half is None else Interval(mean - half, mean + half)
 
     @property
@@ -142,7 +146,7 @@ class Run:
 
     def __repr__(self) -> str:
         def shown(column: str) -> str:
-            half = self.row.get(column + HALF)
+            half = _half_of(self.row, column)
             return f"{self.row[column]:.3f}" + ("" if not half else f" ± {half:.3f}")
 
         text = f"<Run {self.design} on {self.program}: {self.status}"
@@ -230,7 +234,7 @@ class Table:
         names = [name for name in self.columns if name.removesuffix(HALF) not in self.columns or not name.endswith(HALF)]
         shown = names if len(names) <= 12 else self._overview(names)
         heads = "".join(f"<th>{html.escape(name)}</th>" for name in shown)
-        cells = [[html.escape(_short(row.get(name), row.get(name + HALF))) for name in shown] for row in self._rows]
+        cells = [[html.escape(_short(row.get(name), _half_of(row, name))) for name in shown] for row in self._rows]
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in cells)
         more = "" if shown == names else f"<p>{len(self.columns)} columns; <code>select</code> chooses</p>"
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -388,6 +392,12 @@ def _tell_axes(row: Row, spec: Any, axes: Sequence[str]) -> None:
             value = value.get(part) if isinstance(value, dict) else None
         if value is not None and not isinstance(value, dict):
             row.setdefault(f"set.{key}", value)
+
+
+def _half_of(row: Row, column: str) -> Any:
+    """Half of the 95% interval of a number, over seeds or, with one, over what a sampled run measured."""
+    over_seeds = row.get(column + HALF)
+    return row.get(SAMPLED_HALF + column) if over_seeds is None else over_seeds
 
 
 def _short(value: object, half: object = None) -> str:

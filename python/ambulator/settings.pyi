@@ -837,7 +837,7 @@ class Dram(Group):
 
         Unit: count. From 0 to 4096. Default: 16.
 
-        Source: gem5, MemCtrl: 50% of 64, less 16.
+        Source: our choice: gem5's 50% of 64, less the 16 of its least batch.
         """
     @write_low.setter
     def write_low(self, value: int | str) -> None: ...

@@ -189,6 +189,18 @@ def test_seeds_give_means_with_intervals() -> None:
     assert "ipc ±" not in singles[0].columns and singles[0][0].interval_of("ipc") is None
 
 
+def test_a_sampled_run_has_intervals_over_its_windows() -> None:
+    windows = {"run.sampling": "windows", "run.sample_period": 30_000, "run.sample_window": 5000, "run.sample_timing": 5000}
+    results = ambulator.compare("gups", ["radix", "thp"], settings=windows, **SMALL | {"instructions": "600K"})
+    for run in results:
+        low, high = run.interval_of("ipc")
+        assert low < run.ipc < high
+        assert f"ipc {run.ipc:.3f} ± {(high - low) / 2:.3f}" in repr(run)
+        assert run.interval_of("measures.l2_tlb_mpki") is not None
+    assert " ± " in results._repr_html_()
+    assert ambulator.run("gups", **SMALL).interval_of("ipc") is None
+
+
 def test_intervals_are_shown_wherever_the_number_is() -> None:
     results = ambulator.compare("gups", ["radix", "thp"], seeds=3, **SMALL)
     radix, thp = results

@@ -2,7 +2,7 @@
 
 use crate::output::{print, report};
 use crate::{DONE, Failure, SOME_FAILED};
-use ambulator_experiments::{CheckpointHeader, Checkpoints, bytes};
+use ambulator_experiments::{CheckpointHeader, Checkpoints, bytes, numbered};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -40,11 +40,11 @@ pub fn run(arguments: &CheckpointsArguments) -> Result<u8, Failure> {
     } else if headers.is_empty() {
         print(&format!("{}: no checkpoints", arguments.folder.display()));
     } else {
-        print(&format!("{} checkpoints, {} in total", headers.len(), bytes(all as f64)));
+        print(&format!("{}, {} in total", numbered(headers.len(), "checkpoint"), bytes(all as f64)));
     }
     let (recordings, size) = Checkpoints::recordings_in(&arguments.folder).map_err(Failure::bad)?;
     if recordings > 0 && !arguments.json {
-        print(&format!("{recordings} recordings of programs, {} in total", bytes(size as f64)));
+        print(&format!("{} of programs, {} in total", numbered(recordings, "recording"), bytes(size as f64)));
     }
     Ok(code)
 }

@@ -10,11 +10,12 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
     BOUND, Bounds, Cell, Document, Programs, Reuse, Runner, Verdict, cautions, comparison_grid, comparison_table,
-    core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds, stack_table,
+    core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, sampled_as, seconds,
+    stack_table,
 };
 use ambulator_simulator::spec::{Sampling, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
-    Comparison, Job, Outcome, READ_ONCE, RunResult, Sampled, Status, check_mix, colour_warnings, open_mix, set_speedups,
+    Comparison, Job, Outcome, READ_ONCE, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
 };
 use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
@@ -129,7 +130,6 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     // Notes that appeared only during the run.
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
     let short = outcome.runs.iter().find(|run| run.status == Status::Done);
-    let ran = |run: &RunResult| run.sampled.as_ref().map_or(run.simulated_instructions, |sampled| sampled.covered);
     if let Some((run, asked)) = short.zip(asked).filter(|(run, asked)| ran(run) < *asked) {
         let ran = ran(run);
         warn(&format!("{} ended after {ran} of the {asked} instructions that --instructions asks for", run.program));
@@ -153,26 +153,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     Ok(if all_well { status } else { SOME_FAILED })
 }
 
-/// How a region was sampled, in words.
-fn sampled_as(sampled: &Sampled, measured: &str) -> String {
-    let covered = ambulator_experiments::count(sampled.covered as f64);
-    let about = if sampled.half.is_empty() { ", too few for intervals" } else { " (± half of the 95% interval)" };
-    let phases = sampled.phases();
-    if phases.is_empty() {
-        let windows = ambulator_experiments::numbered(sampled.windows as usize, "window");
-        return format!("{windows} with {measured} of {covered} instructions measured{about}");
-    }
-    let all: u64 = phases.iter().map(|(intervals, _)| intervals).sum();
-    let shares: Vec<String> =
-        phases.iter().map(|(own, _)| format!("{:.0}%", 100.0 * *own as f64 / all as f64)).collect();
-    let own: u64 = sampled.intervals.iter().map(|of| of.instructions).sum();
-    format!(
-        "{} of {all} intervals measured, of {} ({}), with {} of {covered} instructions{about}",
-        sampled.windows,
-        ambulator_experiments::numbered(phases.len(), "phase"),
-        shares.join(", "),
-        ambulator_experiments::count(own as f64),
-    )
+/// Instructions that a run simulated, with time or without; its warm-up is not among them.
+fn ran(run: &RunResult) -> u64 {
+    run.sampled.as_ref().map_or(run.simulated_instructions, |sampled| sampled.covered)
 }
 
 /// Prints the results; nothing of runs that have none, whose failures are reported.
@@ -184,11 +167,9 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         [one, .., last] => format!("seeds {} to {}, means ± half of the 95% interval", one.seed, last.seed),
         _ => format!("seed {}", first.seed),
     };
-    let measured = ambulator_experiments::count(first.simulated_instructions as f64);
-    let measured = match &first.sampled {
-        None => format!("{measured} instructions measured"),
-        Some(sampled) => sampled_as(sampled, &measured),
-    };
+    let measured = sampled_as(first).unwrap_or_else(|| {
+        format!("{} instructions measured", ambulator_experiments::count(first.simulated_instructions as f64))
+    });
     let heading = format!(
         "{} ({}): {measured} on each machine with {} of memory, {seeds}\n",
         first.program,
@@ -217,8 +198,11 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let seeds = first.over_seeds.len().max(1) as u64;
     let shown: Vec<&RunResult> = shown.into_iter().chain(bounds).collect();
     let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
-    let accesses: u64 = seeds * shown.iter().map(|run| run.simulated_accesses).sum::<u64>();
-    let executed: u64 = seeds * shown.iter().map(|run| run.simulated_instructions).sum::<u64>();
+    let executed: u64 = seeds * shown.iter().map(|run| ran(run)).sum::<u64>();
+    // Of a sampled region, as many for each instruction as where it was measured.
+    let accesses =
+        |run: &RunResult| run.simulated_accesses as f64 * (ran(run) as f64 / run.simulated_instructions as f64);
+    let accesses = seeds as f64 * shown.iter().map(|run| accesses(run)).sum::<f64>();
     let busy: f64 = shown.iter().map(|run| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
@@ -229,7 +213,7 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         "\n{verdict}. Simulator: {} in total, {:.1} M instructions and {:.1} M accesses per second and thread.",
         seconds(took),
         executed as f64 / busy.max(1e-9) / 1e6,
-        accesses as f64 / busy.max(1e-9) / 1e6,
+        accesses / busy.max(1e-9) / 1e6,
     );
     print_folded(&end, 0);
 }

@@ -99,7 +99,7 @@ fn show(differences: &[Difference], alone: &[String], all: bool, threshold: f64)
     };
     for of in differences.iter().filter(|of| !of.is_none()) {
         print_folded(&format!("A: {}\nB: {}", of.a, of.b), 3);
-        of.speed.iter().for_each(|speed| print_folded(speed, 0));
+        of.speed.iter().chain(&of.sampling).for_each(|sentence| print_folded(sentence, 0));
         if of.settings.is_empty() {
             print("The settings are the same.");
         } else {

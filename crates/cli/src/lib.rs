@@ -95,7 +95,10 @@ fn run() -> ExitCode {
             print(message.render().to_string().trim_end());
             Ok(DONE)
         }
-        Err(message) => suggest::with_nearest_command(message, std::env::args().skip(1)).exit(),
+        Err(message) => {
+            let words = || std::env::args().skip(1);
+            suggest::with_equals_sign(suggest::with_nearest_command(message, words()), words()).exit()
+        }
     };
     let (done, written) =
         (done.unwrap_or_else(report_failure), output::finish().map_or_else(report_failure, |()| DONE));

@@ -4,7 +4,7 @@ use crate::arguments::{PlotArguments, PlotFormat, ReportArguments};
 use crate::output::print;
 use crate::{DONE, Failure, store};
 use ambulator_base::{InputFiles, OutputFile};
-use ambulator_experiments::Store;
+use ambulator_experiments::{Store, numbered};
 use ambulator_report::{Format, plot as plot_figures, read, report as html};
 use std::path::PathBuf;
 
@@ -19,10 +19,10 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
     let page = html(&study);
     file.write(page.as_bytes()).map_err(Failure::failed)?;
     print(&format!(
-        "{}: {} runs in {} comparisons, {}",
+        "{}: {} in {}, {}",
         arguments.out.display(),
-        study.cells.len(),
-        study.comparisons.len(),
+        numbered(study.cells.len(), "run"),
+        numbered(study.comparisons.len(), "comparison"),
         ambulator_experiments::bytes(page.len() as f64)
     ));
     Ok(DONE)

@@ -79,6 +79,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
                     print_folded(&format!("{}\n", result.table(terminal::width())), 2);
                 }
                 result.notes.iter().for_each(|note| warn(note));
+                result.checkpoints.iter().for_each(|told| report(told));
                 if !result.missing.is_empty() {
                     code = SOME_FAILED;
                 }

@@ -5,15 +5,15 @@ use crate::output::{JsonOutput, print, warn};
 use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, requests, store};
-use ambulator_experiments::row::{Column, ResultsDocument};
+use ambulator_experiments::row::{Column, HALF_OF_SAMPLED, ResultsDocument};
 use ambulator_experiments::{
-    Compacted, Entry, Grid, Head, Selected, Selection, Spread, Store, comparison_grid, comparison_table, core_table,
-    untimed_daemons,
+    Compacted, Entry, Grid, Head, Selected, Selection, Spread, Store, about_sampling, comparison_grid,
+    comparison_table, core_table, untimed_daemons,
 };
 use ambulator_simulator::{RunResult, set_speedups};
 use clap::Args;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Which cells, and how they are shown.
@@ -90,6 +90,7 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
         if !is_quiet {
             print(&comparison_table(&runs, terminal::width()));
             core_table(&runs, terminal::width()).iter().for_each(|table| print(table));
+            about_sampling(&runs, true).iter().for_each(|sentence| print_folded(sentence, 0));
         }
         let grid = comparison_grid(&runs);
         (grid.clone(), grid)
@@ -198,8 +199,16 @@ fn differing(cells: &[Selected], columns: &[&str]) -> Vec<String> {
 }
 
 /// Columns that a list for people has under another name.
-const CALLED: [(&str, &str); 2] =
-    [("measures.l2_tlb_mpki", "L2 TLB misses per 1000 instr."), ("measures.walk_latency_mean", "cycles a walk")];
+const CALLED: [(&str, &str); 5] = [
+    ("measures.l2_tlb_mpki", "L2 TLB misses per 1000 instr."),
+    ("measures.walk_latency_mean", "cycles a walk"),
+    ("run.sampling", "sampling"),
+    SAMPLED[0],
+    SAMPLED[1],
+];
+/// Columns that say how cells were sampled, if any was, and their names for people.
+const SAMPLED: [(&str, &str); 2] =
+    [("sampled.windows", "windows or intervals"), ("sampled.covered", "instructions covered")];
 
 /// A row for each cell. Without `columns`, those by which the cells differ, and the main results; for files
 /// under their `exact` names.
@@ -212,6 +221,11 @@ fn list(cells: &[Selected], columns: &[String], exact: bool) -> Result<Grid, Fai
             names.push("status".to_owned());
         }
         names.extend(["ipc", "measures.l2_tlb_mpki", "measures.walk_latency_mean"].map(str::to_owned));
+        if cells.iter().any(|cell| cell.value(SAMPLED[0].0).is_some()) {
+            names.extend(["run.sampling"].into_iter().chain(SAMPLED.map(|(name, _)| name)).map(str::to_owned));
+            let mut known = BTreeSet::new();
+            names.retain(|name| known.insert(name.clone()));
+        }
         names
     } else {
         columns.iter().map(|name| name.trim().to_owned()).collect()
@@ -230,7 +244,13 @@ fn list(cells: &[Selected], columns: &[String], exact: bool) -> Result<Grid, Fai
         ("cell" | "build", Some(_)) if columns.is_empty() && !exact => {
             Entry::Text(cell.text(name).chars().take(8).collect())
         }
-        (_, Some(value)) => entry(value),
+        (_, Some(value)) => match entry(value) {
+            Entry::Number(number) => Entry::Number(Spread {
+                half: cell.value(&format!("{HALF_OF_SAMPLED}{name}")).and_then(Value::as_f64),
+                ..number
+            }),
+            other => other,
+        },
         (_, None) => Entry::Missing,
     };
     let head = |name: &String| {

@@ -90,8 +90,9 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         }
         crate::output::print(&grid.terminal(terminal::width()));
         let summary = study.summary(&finished);
-        print_folded(&format!("\n{}", study.about_seeds()), 0);
-        summary.iter().for_each(|sentence| print_folded(sentence, 0));
+        crate::output::print("");
+        let sentences = study.about_intervals(&finished).into_iter().chain(summary);
+        sentences.for_each(|sentence| print_folded(&sentence, 0));
     }
     finished.checkpoints.iter().filter(|_| !arguments.quiet).for_each(|told| report(told));
     store::told(store.as_ref(), &finished).filter(|_| !arguments.quiet).iter().for_each(|told| report(told));
@@ -107,7 +108,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
     if !failures.is_empty() || open > 0 || !study.missing.is_empty() || finished.not_stored.is_some() {
         code = SOME_FAILED;
     }
-    files.write(&study.grid(&finished, Extent::All), &grid)?;
+    files.write(&study.grid(&finished, Extent::All), &study.grid(&finished, Extent::Page))?;
     Ok(code)
 }
 

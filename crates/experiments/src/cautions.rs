@@ -20,6 +20,8 @@ const COPYING: f64 = 0.02;
 const SAME_PAGES: f64 = 0.01;
 /// Change of a speed-up from the first to the last third of the region that the whole hides.
 const DRIFT: f64 = 0.2;
+/// Programs of which one is faster than another by this factor are not where phases take them to be.
+const UNLIKE: f64 = 1.1;
 
 /// Warnings, one sentence each. `program_instructions` are those of the programs' whole traces, as far as
 /// they are known, in the order of the programs.
@@ -35,6 +37,7 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
     sentences.extend(difference_of_paging(&shown));
     sentences.extend(without_huge_pages(&shown));
     sentences.extend(shown.iter().filter_map(|run| untimed_daemons(run)));
+    sentences.extend(shown.iter().filter_map(|run| phases_of_unlike_programs(run)));
     sentences.extend(shown.iter().filter_map(|run| copies(run)));
     sentences.extend(shown[1..].iter().filter_map(|run| drifts(first, run)));
     sentences.extend(shown.iter().filter_map(|run| recorded_places(run)));
@@ -238,6 +241,25 @@ pub fn untimed_daemons(run: &RunResult) -> Option<String> {
     })
 }
 
+/// Phases are told apart where each program has run as many instructions as the others, which is not so with time.
+fn phases_of_unlike_programs(run: &RunResult) -> Option<String> {
+    run.sampled.as_ref().filter(|sampled| !sampled.intervals.is_empty())?;
+    let ran = || run.cores.iter().filter(|core| core.ipc > 0.0);
+    let slow = ran().min_by(|a, b| a.ipc.total_cmp(&b.ipc))?;
+    let fast = ran().max_by(|a, b| a.ipc.total_cmp(&b.ipc))?;
+    (slow.program != fast.program && fast.ipc > UNLIKE * slow.ipc).then(|| {
+        format!(
+            "{} was sampled by phases, as if its programs were equally fast, and {} runs {} instructions a cycle where {} runs \
+             {}: its speed and counts may be far outside their intervals; use --sampling=windows",
+            run.design,
+            fast.program,
+            short(fast.ipc),
+            slow.program,
+            short(slow.ipc),
+        )
+    })
+}
+
 fn drifts(base: &RunResult, run: &RunResult) -> Option<String> {
     let (first, last) = crate::interval::first_and_last_third(base, run)?;
     let drift = (last / first).max(first / last) - 1.0;
@@ -256,7 +278,7 @@ fn drifts(base: &RunResult, run: &RunResult) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_simulator::CoreResult;
+    use ambulator_simulator::{CoreResult, MeasuredInterval, Sampled};
 
     fn run(design: &str, ipc: f64, measures: &[(&str, f64)]) -> RunResult {
         let cycles = (1e6 / ipc) as u64;
@@ -289,6 +311,24 @@ mod tests {
         assert_eq!(cautions(&runs, &[Some(50_000_000)]), Vec::<String>::new());
         assert_eq!(cautions(&runs, &[None]), Vec::<String>::new());
         assert_eq!(cautions(&[], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn phases_of_programs_at_unlike_speeds_are_named() {
+        let mix = |ipc: f64| {
+            let mut run = run("radix", 0.5, &[]);
+            run.cores.push(CoreResult { program: "gups".into(), ipc, ..run.cores[0].clone() });
+            run.sampled = Some(Sampled { windows: 20, covered: 1_000_000, timed: 100_000, ..Sampled::default() });
+            run
+        };
+        assert_eq!(cautions(&[mix(2.0)], &[None]), Vec::<String>::new(), "windows");
+        let phases = |ipc| {
+            let mut run = mix(ipc);
+            run.sampled.as_mut().unwrap().intervals.push(MeasuredInterval::default());
+            cautions(&[run], &[None])
+        };
+        assert_eq!(phases(0.52), Vec::<String>::new());
+        only(phases(2.0), "gups runs 2.00 instructions a cycle where cc1 runs 0.50");
     }
 
     #[test]

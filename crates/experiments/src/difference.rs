@@ -1,9 +1,10 @@
 //! What differs between two runs: settings first, then numbers that moved beyond their intervals.
 
 use crate::grid::{Entry, Grid, Head};
-use crate::interval::{SpeedUp, Spread};
+use crate::interval::{Over, SpeedUp, Spread};
 use crate::over_time::{OverTime, relative};
-use crate::row::{CellInfo, Column, HOST, Row, row_of, run_of};
+use crate::row::{CellInfo, Column, HALF_OF_SAMPLED, HOST, Row, SAMPLED, row_of, run_of};
+use crate::sampling::{are_sampled_alike, sampled_differently};
 use crate::selection::{Selected, plain};
 use crate::series_columns::SERIES;
 use crate::vocabulary::Term;
@@ -94,6 +95,21 @@ impl Runs {
         self.values(column).and_then(|values| Spread::of(&values))
     }
 
+    /// Half of the 95% interval of a number of a run that was sampled; 0 if its whole region was measured. `None`
+    /// for several runs, and without intervals.
+    fn half_of_sampled(&self, column: &str) -> Option<f64> {
+        let [cell] = &self.cells[..] else { return None };
+        if !self.is_sampled() {
+            return Some(0.0);
+        }
+        let has_any = cell.row.keys().any(|name| name.starts_with(HALF_OF_SAMPLED));
+        has_any.then(|| number(&cell.row, &format!("{HALF_OF_SAMPLED}{column}")).unwrap_or(0.0))
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.first().row.keys().any(|name| name.starts_with(SAMPLED))
+    }
+
     /// A number of each run.
     fn values(&self, column: &str) -> Option<Vec<f64>> {
         self.cells.iter().map(|cell| number(&cell.row, column)).collect()
@@ -112,7 +128,8 @@ impl Runs {
     }
 
     fn run(&self) -> Option<RunResult> {
-        run_of(&self.first().row, Value::Null).ok().map(|(_, run)| run)
+        let first = self.first();
+        run_of(&first.row, first.spec.clone()).ok().map(|(_, run)| run)
     }
 }
 
@@ -144,6 +161,8 @@ pub enum JudgedBy {
     Seeds,
     /// The 95% interval of the ratio, over windows of the measured region, leaves 1 out.
     Windows,
+    /// The 95% intervals of what was sampled of both do not meet.
+    Sampled,
     /// The relative change exceeds the threshold.
     Threshold,
 }
@@ -168,11 +187,11 @@ pub struct Moved {
     pub unit: String,
     /// In the first.
     pub a: f64,
-    /// Half of its 95% interval over seeds.
+    /// Half of its 95% interval over seeds, or over what was sampled.
     pub a_half: Option<f64>,
     /// In the second.
     pub b: f64,
-    /// Half of its 95% interval over seeds.
+    /// Half of its 95% interval over seeds, or over what was sampled.
     pub b_half: Option<f64>,
     /// Percent of the first; `None` where that is 0.
     pub change: Option<f64>,
@@ -227,8 +246,13 @@ pub struct Difference {
     pub seeds: [usize; 2],
     /// The seeds are the same, and numbers change seed by seed.
     pub paired: bool,
+    /// One of them was sampled: its numbers have intervals of their own.
+    #[serde(skip)]
+    by_sampling: bool,
     /// How fast the second is, with the interval that says whether that is a difference.
     pub speed: Option<String>,
+    /// How each was sampled, if that differs, and what it means for the numbers.
+    pub sampling: Option<String>,
     /// Names and settings that differ.
     pub settings: Vec<SettingChange>,
     /// Numbers that moved, the largest relative change first.
@@ -245,7 +269,12 @@ impl Difference {
     /// Between two runs; without intervals, a number has moved if its relative change, of the larger of the
     /// two, exceeds `threshold` (0 to 1).
     pub fn of(a: &Runs, b: &Runs, columns: &BTreeMap<String, Column>, threshold: f64) -> Difference {
-        let speed_up = a.run().zip(b.run()).and_then(|(a, b)| SpeedUp::of(&a, &b)).filter(|of| of.half.is_some());
+        let runs = a.run().zip(b.run());
+        let speed_up = runs.as_ref().and_then(|(a, b)| SpeedUp::of(a, b)).filter(|of| of.half.is_some());
+        // Cycles of regions that were sampled differently are sums over other instructions.
+        let alike = runs.as_ref().is_some_and(|(a, b)| are_sampled_alike(a, b));
+        let of_windows = |name: &str| if alike { OF_WINDOWS.contains(&name) } else { name == OF_WINDOWS[0] };
+        let is_sampled = a.is_sampled() || b.is_sampled();
         let names: BTreeSet<&String> = a.first().row.keys().chain(b.first().row.keys()).collect();
         let paired = a.is_paired_with(b);
         let (mut moved, mut compared, mut one_sided) = (Vec::new(), 0, 0);
@@ -259,13 +288,18 @@ impl Difference {
             // What one side does not count has not happened there.
             let seeds = [a.cells.len(), b.cells.len()];
             let nothing = |seeds: usize| Spread { mean: 0.0, half: (seeds > 1).then_some(0.0), seeds };
-            let [one, other] = [both[0].unwrap_or(nothing(seeds[0])), both[1].unwrap_or(nothing(seeds[1]))];
+            let [mut one, mut other] = [both[0].unwrap_or(nothing(seeds[0])), both[1].unwrap_or(nothing(seeds[1]))];
             let relative = relative(one.mean, other.mean);
+            let of_sampled = a.half_of_sampled(name).zip(b.half_of_sampled(name)).filter(|_| is_sampled);
             let (has_moved, judged_by) = if one.half.is_some() && other.half.is_some() {
                 let zeros = |of: &Runs| of.values(name).unwrap_or_else(|| vec![0.0; of.cells.len()]);
                 (are_apart(&zeros(a), &zeros(b), paired), JudgedBy::Seeds)
-            } else if let Some(speed_up) = speed_up.filter(|_| OF_WINDOWS.contains(&name.as_str())) {
-                (speed_up.differs(), JudgedBy::Windows)
+            } else if let Some(speed_up) = speed_up.filter(|_| of_windows(name)) {
+                let by = if speed_up.over == Some(Over::Each) { JudgedBy::Sampled } else { JudgedBy::Windows };
+                (speed_up.differs(), by)
+            } else if let Some((of_one, of_other)) = of_sampled.filter(|halves| *halves != (0.0, 0.0)) {
+                (one.half, other.half) = (Some(of_one), Some(of_other));
+                (!one.overlaps(&other), JudgedBy::Sampled)
             } else {
                 (relative > threshold, JudgedBy::Threshold)
             };
@@ -300,6 +334,8 @@ impl Difference {
             seeds: [a.cells.len(), b.cells.len()],
             paired,
             speed: speed(a, b),
+            sampling: runs.and_then(|(a, b)| sampled_differently(&a, &b)),
+            by_sampling: is_sampled,
             settings: settings(a, b),
             moved,
             compared,
@@ -310,14 +346,18 @@ impl Difference {
     /// By what numbers were judged, in a sentence.
     pub fn judged_by(&self, threshold: f64) -> String {
         let percent = 100.0 * threshold;
+        let of_sampled = match self.by_sampling {
+            true => ", other numbers where the 95% intervals of what was sampled do not meet",
+            false => "",
+        };
         match self.seeds {
             [seeds, _] if self.paired => {
                 format!("Moved: the 95% interval of the change, seed by seed over {seeds} seeds, leaves 0 out.")
             }
             [a, b] if a > 1 && b > 1 => format!("Moved: the 95% intervals over {a} and {b} seeds do not meet."),
             _ => format!(
-                "Moved: by more than {percent}%; `ipc` and `cycles` beyond the 95% interval over windows, where they \
-                 have one. There are no intervals over seeds."
+                "Moved: by more than {percent}%; `ipc` and `cycles` beyond the 95% interval over windows{of_sampled}, \
+                 where they have one. There are no intervals over seeds."
             ),
         }
     }
@@ -416,7 +456,7 @@ fn speed(a: &Runs, b: &Runs) -> Option<String> {
     }
     let of = a.run().zip(b.run()).and_then(|(a, b)| SpeedUp::of(&a, &b))?;
     let interval = of.interval().map_or("without an interval".to_owned(), |interval| {
-        format!("95% interval {interval} over {} windows", of.windows)
+        of.over.map_or(String::new(), |over| format!("95% interval {interval} over {over}"))
     });
     said(of.ratio, of.differs(), interval)
 }
@@ -434,9 +474,9 @@ fn spread_of_pairs(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Option
     Spread::of(&a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect::<Vec<_>>())
 }
 
-/// Whether a column is a number of a run: neither a name nor of the sim host.
+/// Whether a column is a number of a run: neither a name, nor of the sim host, nor of how it was sampled.
 fn is_compared(name: &str) -> bool {
-    let not = ["set.", "cores.", "windows.", "identity.", SERIES, HOST];
+    let not = ["set.", "cores.", "windows.", "identity.", SAMPLED, SERIES, HOST];
     !NAMES.contains(&name) && !not.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -499,6 +539,7 @@ fn leaves(value: &Value) -> BTreeMap<String, Value> {
 mod tests {
     use super::*;
     use ambulator_base::ProgramIdentity;
+    use ambulator_simulator::Sampled;
     use serde_json::json;
 
     fn run(design: &str, seed: u64, counters: &[(&str, u64)], ipc: f64) -> RunResult {
@@ -586,6 +627,34 @@ mod tests {
         assert!(speed.starts_with("B is 0.995 times as fast as A (95% interval 0.995 to 0.995 over 20"), "{speed}");
         assert!(moved(&slower).iter().all(|of| of.judged_by == JudgedBy::Windows));
         assert!(moved(&uneven).is_empty(), "{:?}", moved(&uneven));
+    }
+
+    #[test]
+    fn sampled_runs_are_judged_by_the_intervals_of_what_was_sampled() {
+        let sampled = |walks: u64, half: f64, method: &str, windows: u64| {
+            let half = [("mmu.walks".to_owned(), half), ("ipc".to_owned(), 0.01)].into();
+            let sampled = Sampled { windows, covered: 1_000_000, timed: 10 * windows, half, ..Sampled::default() };
+            let mut run = RunResult { sampled: Some(sampled), ..run("radix", 1, &[("mmu.walks", walks)], 1.0) };
+            run.spec["run"]["sampling"] = method.into();
+            run
+        };
+        let difference =
+            |a: &RunResult, b: &RunResult| Difference::of(&Runs::of_run(a), &Runs::of_run(b), &BTreeMap::new(), 0.01);
+        let base = sampled(1000, 60.0, "windows", 20);
+        let near = difference(&base, &sampled(1100, 60.0, "windows", 21));
+        assert!(near.moved.is_empty() && near.sampling.is_none(), "the intervals meet: {:?}", near.moved);
+        let far = difference(&base, &sampled(1200, 60.0, "windows", 20));
+        assert_eq!((names(&far), far.moved[0].judged_by), (vec!["mmu.walks"], JudgedBy::Sampled));
+        assert_eq!((far.moved[0].a_half, far.moved[0].b_half), (Some(60.0), Some(60.0)));
+        assert!(far.judged_by(0.01).contains("what was sampled do not meet"));
+        let mut whole = run("radix", 1, &[("mmu.walks", 50_000)], 1.015);
+        whole.spec["run"]["sampling"] = "none".into();
+        let other = difference(&base, &whole);
+        let sampling = other.sampling.as_deref().unwrap();
+        assert!(sampling.contains("A: 20 windows with ") && sampling.contains("B: not sampled): counts"), "{sampling}");
+        assert!(other.speed.as_deref().unwrap().ends_with("over what was sampled of each)."), "{:?}", other.speed);
+        assert_eq!((other.moved[1].column.as_str(), other.moved[1].judged_by), ("ipc", JudgedBy::Sampled));
+        assert!(difference(&whole, &whole).judged_by(0.01).contains("beyond the 95% interval over windows, where"));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Intervals around speed-ups: how far a ratio of cycles can be trusted.
 
+use crate::number::numbered;
+use crate::sampling::{Method, are_sampled_alike, method_of};
 use ambulator_base::student_t;
 use ambulator_simulator::{MeasuredInterval, RunResult, Status};
+use std::fmt;
 
 /// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
 /// interval.
 const MOST_WINDOWS: usize = 30;
 /// Fewer points say nothing about their spread.
 const LEAST_WINDOWS: usize = 10;
-/// Measured intervals of phases without which there is no interval.
-const LEAST_INTERVALS: usize = 8;
+/// Measured windows, or intervals of phases, of a sampled region without which no number of it has an interval.
+const LEAST_SAMPLES: usize = 8;
 /// A ratio that is printed as 1.000 is 1.
 const ROUNDS_TO_ONE: f64 = 0.0005;
 /// Without an interval, a difference below this is not reported.
@@ -22,18 +25,41 @@ pub struct SpeedUp {
     pub ratio: f64,
     /// Half of the interval's width; `None` if the region is too short for one.
     pub half: Option<f64>,
-    /// Windows that the interval is from; 0 without one, or if it is over seeds.
-    pub windows: usize,
-    /// Seeds that the interval is over; 0 if it is not.
-    pub seeds: usize,
+    /// What the interval is over; `None` without one.
+    pub over: Option<Over>,
+}
+
+/// What the interval of a speed-up is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The same seeds of both.
+    Seeds(usize),
+    /// Windows of the same instructions.
+    Windows(usize),
+    /// The same measured intervals of phases.
+    Intervals(usize),
+    /// The interval of each run's own speed: they were not measured in the same instructions.
+    Each,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str(&match self {
+            Over::Seeds(seeds) => numbered(*seeds, "seed"),
+            Over::Windows(windows) => numbered(*windows, "window"),
+            Over::Intervals(intervals) => numbered(*intervals, "interval"),
+            Over::Each => "what was sampled of each".to_owned(),
+        })
+    }
 }
 
 impl SpeedUp {
     /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
     /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
     /// (ratio estimator, Student's t). For regions that were sampled by the same phases, it is that of the
-    /// ratio over their strata. For runs over the same seeds, the mean of their speed-ups with the interval
-    /// over seeds. `None` without time.
+    /// ratio over their strata. Regions that were sampled differently have no windows in common: the interval is
+    /// then from those of the two speeds. For runs over the same seeds, the mean of their speed-ups with the
+    /// interval over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
@@ -41,15 +67,11 @@ impl SpeedUp {
         let pairs = base.over_seeds.iter().zip(&run.over_seeds);
         let ratios: Vec<f64> = pairs.filter(|(base, _)| base.ipc > 0.0).map(|(base, run)| run.ipc / base.ipc).collect();
         if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&ratios) {
-            return Some(SpeedUp { ratio: mean, half: Some(half), windows: 0, seeds });
+            return Some(SpeedUp { ratio: mean, half: Some(half), over: Some(Over::Seeds(seeds)) });
         }
-        let ratio = run.ipc / base.ipc;
-        if let Some((half, windows)) = half_of_phases(base, run) {
-            return Some(SpeedUp { ratio, half: Some(half), windows, seeds: 0 });
-        }
-        let pairs = paired_windows(&base.windows, &run.windows);
-        let half = half_width(&pairs);
-        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 }, seeds: 0 })
+        let common = if are_sampled_alike(base, run) { half_of_common(base, run) } else { None };
+        let (half, over) = common.or_else(|| half_of_each(base, run)).unzip();
+        Some(SpeedUp { ratio: run.ipc / base.ipc, half, over })
     }
 
     /// Whether the interval leaves 1 out.
@@ -76,10 +98,10 @@ pub(crate) fn half_of(
     let mut upper = RunResult { windows: Vec::new(), series: None, sampled: None, ..run.clone() };
     let of_name = |name: &str| half.get(name).copied().unwrap_or(0.0);
     upper.ipc += of_name("ipc");
-    upper.speedup += base.and_then(|base| SpeedUp::of(base, run)?.half).unwrap_or(0.0);
+    upper.speedup += base.and_then(|base| SpeedUp::of(base, run)?.half).unwrap_or(f64::NAN);
     upper.measures.iter_mut().for_each(|(name, value)| *value += of_name(&format!("measures.{name}")));
     upper.counters.iter_mut().for_each(|(name, value)| *value += of_name(name).round() as u64);
-    Some((of(&upper)? - of(run)?).abs())
+    Some((of(&upper)? - of(run)?).abs()).filter(|half| half.is_finite())
 }
 
 /// The mean of runs with different seeds, which keeps them: counters, measures and cycles are means, the rest
@@ -186,6 +208,32 @@ pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<
     Some((ratio(&pairs[..third])?, ratio(&pairs[pairs.len() - third..])?))
 }
 
+/// Half of the width of the 95% interval of a speed-up of regions that were measured in the same instructions,
+/// and what it is over.
+fn half_of_common(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
+    let least = match method_of(run) {
+        Some(Method::Phases) => {
+            return half_of_phases(base, run).map(|(half, intervals)| (half, Over::Intervals(intervals)));
+        }
+        Some(Method::Windows) => LEAST_SAMPLES,
+        None => LEAST_WINDOWS,
+    };
+    let pairs = paired_windows(&base.windows, &run.windows);
+    Some((half_width(&pairs, least)?, Over::Windows(pairs.len())))
+}
+
+/// Half of the width of the 95% interval of a speed-up of which at least one region was sampled: the errors of
+/// the two speeds are independent, and a region that was measured whole has none.
+fn half_of_each(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
+    let share = |of: &RunResult| match &of.sampled {
+        Some(sampled) => sampled.half.get("ipc").map(|half| half / of.ipc),
+        None => Some(0.0),
+    };
+    let is_sampled = base.sampled.is_some() || run.sampled.is_some();
+    let half = run.ipc / base.ipc * share(base)?.hypot(share(run)?);
+    is_sampled.then_some((half, Over::Each))
+}
+
 /// Half of the width of the 95% interval of a speed-up of regions that were sampled by the same phases, and
 /// the intervals that it is from: the combined ratio estimator of stratified samples (Cochran, Sampling
 /// Techniques, Sec. 6.11). `None` for other regions, and without a phase of which two intervals were
@@ -194,7 +242,7 @@ fn half_of_phases(base: &RunResult, run: &RunResult) -> Option<(f64, usize)> {
     let (of_base, of_run) = (base.sampled.as_ref()?, run.sampled.as_ref()?);
     let pairs = of_base.intervals.iter().zip(&of_run.intervals);
     let same = pairs.clone().all(|(base, run)| (base.interval, base.weight) == (run.interval, run.weight));
-    if !same || of_base.intervals.len() != of_run.intervals.len() || of_base.intervals.len() < LEAST_INTERVALS {
+    if !same || of_base.intervals.len() != of_run.intervals.len() || of_base.intervals.len() < LEAST_SAMPLES {
         return None;
     }
     let weighted = |of: &[MeasuredInterval]| of.iter().map(|one| (one.weight * one.cycles) as f64).sum::<f64>();
@@ -217,11 +265,12 @@ fn half_of_phases(base: &RunResult, run: &RunResult) -> Option<(f64, usize)> {
     (sum_run > 0.0).then(|| (t * variance.sqrt() / sum_run, of_base.intervals.len()))
 }
 
-/// Half of the width of the 95% interval of the ratio of two sums of paired values.
-fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
+/// Half of the width of the 95% interval of the ratio of two sums of paired values, of which there must be
+/// `least`.
+fn half_width(pairs: &[(f64, f64)], least: usize) -> Option<f64> {
     let n = pairs.len() as f64;
     let (sum_base, sum_run) = pairs.iter().fold((0.0, 0.0), |(a, b), (base, run)| (a + base, b + run));
-    if pairs.len() < LEAST_WINDOWS || sum_run <= 0.0 {
+    if pairs.len() < least || sum_run <= 0.0 {
         return None;
     }
     let ratio = sum_base / sum_run;
@@ -233,6 +282,7 @@ fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
 mod tests {
     use super::*;
     use ambulator_simulator::Sampled;
+    use serde_json::json;
 
     fn run(windows: impl Iterator<Item = u64>) -> RunResult {
         let mut at = (0, 0);
@@ -271,7 +321,7 @@ mod tests {
         let speed_up = SpeedUp::of(&base, &run).unwrap();
         // 1.1, 1.2 and 1.3: 4.303 * 0.1 / sqrt(3).
         assert!((speed_up.ratio - 1.2).abs() < 1e-9 && (speed_up.half.unwrap() - 0.2484).abs() < 0.001, "{speed_up:?}");
-        assert!(!speed_up.differs() && speed_up.seeds == 3 && speed_up.windows == 0);
+        assert!(!speed_up.differs() && speed_up.over == Some(Over::Seeds(3)));
         let mut failed = vec![of(1.0, 1), of(1.0, 1)];
         failed[1].status = Status::Failed;
         assert_eq!(mean_over_seeds(failed).unwrap().status, Status::Failed);
@@ -286,7 +336,7 @@ mod tests {
         let noisy = SpeedUp::of(&base, &run((0..20).map(|i| if i % 4 == 0 { 1400 } else { 2150 }))).unwrap();
         assert!(noisy.ratio > 1.005 && !noisy.differs(), "{noisy:?}");
         let same = SpeedUp::of(&base, &base).unwrap();
-        assert_eq!((same.differs(), same.half, same.windows), (false, Some(0.0), 20));
+        assert_eq!((same.differs(), same.half, same.over), (false, Some(0.0), Some(Over::Windows(20))));
     }
 
     #[test]
@@ -317,7 +367,7 @@ mod tests {
         let base = of(&|at| if at % 2 == 0 { 2000 + 10 * (at % 4) } else { 500 });
         let run = of(&|at| if at % 2 == 0 { 1000 } else { 500 });
         let speed_up = SpeedUp::of(&base, &run).unwrap();
-        assert_eq!(speed_up.windows, 20);
+        assert_eq!(speed_up.over, Some(Over::Intervals(20)));
         // 10 of 90 are measured, whose deviation is 10.54 (five of 2000 and five of 2020); the other phase
         // was measured whole. 9 degrees of freedom: 2.262. The sum below is 95,000.
         let deviation = (10.0 * 100.0f64 / 9.0).sqrt();
@@ -327,6 +377,44 @@ mod tests {
         let mut other = run.clone();
         other.sampled.as_mut().unwrap().intervals[3].interval += 1;
         assert_eq!(SpeedUp::of(&base, &other).unwrap().half, None, "these are other intervals");
+        let own = |run: &RunResult, half: f64| {
+            let sampled = run.sampled.clone().map(|of| Sampled { half: [("ipc".to_owned(), half)].into(), ..of });
+            RunResult { sampled, ..run.clone() }
+        };
+        let each = SpeedUp::of(&own(&base, 0.03 * base.ipc), &own(&other, 0.04 * other.ipc)).unwrap();
+        assert!((each.half.unwrap() - 0.05 * each.ratio).abs() < 1e-9 && each.over == Some(Over::Each), "{each:?}");
+    }
+
+    #[test]
+    fn windows_of_other_instructions_are_not_paired() {
+        let set = |spec: serde_json::Value, sampled: Option<Sampled>| RunResult {
+            spec,
+            sampled,
+            ..run((0..20).map(|at| 1000 + at % 3))
+        };
+        let every = |period: u64| json!({"run": {"sampling": "windows", "sample_period": period}});
+        let whole = set(json!({"run": {"sampling": "none", "instructions": 20_000}}), None);
+        let half = [("ipc".to_owned(), 0.02 * whole.ipc)].into();
+        let windows = Sampled { windows: 20, half, ..Sampled::default() };
+        let sampled = set(every(5000), Some(windows.clone()));
+        let of = |base: &RunResult, run: &RunResult| {
+            let SpeedUp { half, over, .. } = SpeedUp::of(base, run).unwrap();
+            (half.map(|half| (1000.0 * half).round()), over)
+        };
+        assert_eq!(of(&sampled, &sampled), (Some(0.0), Some(Over::Windows(20))));
+        assert_eq!(of(&whole, &sampled), (Some(20.0), Some(Over::Each)), "the whole has no error");
+        assert_eq!(of(&sampled, &set(every(7000), Some(windows))), (Some(28.0), Some(Over::Each)));
+        assert_eq!(of(&sampled, &set(every(5000), Some(Sampled::default()))), (Some(0.0), Some(Over::Windows(20))));
+        let longer = set(json!({"run": {"sampling": "none", "instructions": 30_000}}), None);
+        assert_eq!(of(&whole, &longer), (None, None));
+    }
+
+    #[test]
+    fn eight_windows_of_a_sampled_region_give_an_interval() {
+        let of = |count: u64, sampled: Option<Sampled>| RunResult { sampled, ..run((0..count).map(|_| 1000)) };
+        let has_interval = |run: RunResult| SpeedUp::of(&run, &run).unwrap().half.is_some();
+        assert!(has_interval(of(8, Some(Sampled::default()))) && !has_interval(of(7, Some(Sampled::default()))));
+        assert!(has_interval(of(10, None)) && !has_interval(of(9, None)));
     }
 
     #[test]

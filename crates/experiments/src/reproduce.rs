@@ -235,6 +235,9 @@ pub struct FigureResult {
     /// Remarks on the runs, one sentence each: pages in few page colours, programs that the paper would not
     /// have chosen.
     pub remarks: Vec<String>,
+    /// What was read from checkpoints and written to them, one sentence each.
+    #[serde(skip)]
+    pub checkpoints: Vec<String>,
     /// A note on the whole figure.
     pub note: Option<String>,
 }
@@ -457,6 +460,7 @@ pub fn reproduce(figure: &Figure, size: Size, whole: Option<Whole>, runner: &Run
         seeds: study.seeds.len(),
         notes: finished.notes,
         remarks: distinct_notes(remarks),
+        checkpoints: finished.checkpoints,
         note: figure.note.clone(),
     })
 }
@@ -583,6 +587,7 @@ mod tests {
             missing: Vec::new(),
             notes: Vec::new(),
             remarks: Vec::new(),
+            checkpoints: Vec::new(),
             note: None,
         };
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);

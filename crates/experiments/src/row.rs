@@ -42,9 +42,9 @@ const STACK_COUNTER: &str = "core.window.stack_";
 pub const HOST: &str = "host.";
 pub(crate) const SET: &str = "set.";
 pub(crate) const MEASURE: &str = "measures.";
-const SAMPLED: &str = "sampled.";
+pub(crate) const SAMPLED: &str = "sampled.";
 /// Half of the 95% interval of another column, in a sampled run.
-const HALF: &str = "sampled.half.";
+pub const HALF_OF_SAMPLED: &str = "sampled.half.";
 const BUCKET_VALUES: &str = ".buckets.value";
 const BUCKET_COUNTS: &str = ".buckets.count";
 
@@ -161,7 +161,10 @@ pub(crate) const PATTERNS: [(&str, &str); 5] = [
     (SET, "Settings that differ from the presets of the machine and the design: a column for each."),
     (series_columns::COUNTERS, "By interval of `run.interval`: what a counter has added; a column for each counter."),
     (series_columns::BEFORE, "A counter at the begin of the measured region; a column for each that is not 0 there."),
-    (HALF, "Of a sampled region: half of the width of the 95% interval of another column; a column for each."),
+    (
+        HALF_OF_SAMPLED,
+        "Of a sampled region: half of the width of the 95% interval of another column; a column for each.",
+    ),
     (series_columns::GAUGES, "By interval of `run.interval`: a state at its end; a column for each state."),
 ];
 
@@ -213,7 +216,7 @@ pub(crate) fn sample_columns(sampled: &Sampled, known: &BTreeMap<String, Column>
     let half = |name: &String| {
         let of = known.get(name)?;
         let meaning = format!("Half of the width of the 95% interval of `{name}`.");
-        Some((format!("{HALF}{name}"), Column::new(of.unit.clone(), meaning)))
+        Some((format!("{HALF_OF_SAMPLED}{name}"), Column::new(of.unit.clone(), meaning)))
     };
     let intervals = OF_INTERVALS.iter().filter(|_| !sampled.intervals.is_empty());
     let fixed = OF_SAMPLES.iter().chain(intervals);
@@ -289,7 +292,7 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
         for ((name, ..), value) in OF_SAMPLES.iter().zip([windows, covered, timed]) {
             row.insert((*name).to_owned(), (*value).into());
         }
-        row.extend(half.iter().map(|(name, half)| (format!("{HALF}{name}"), (*half).into())));
+        row.extend(half.iter().map(|(name, half)| (format!("{HALF_OF_SAMPLED}{name}"), (*half).into())));
     }
     if let Some(profile) = &run.profile {
         profile_columns::put(&mut row, profile);
@@ -468,7 +471,7 @@ impl<'r> Reader<'r> {
             return Ok(None);
         }
         let [windows, covered, timed] = OF_SAMPLES.map(|(name, ..)| self.whole(name));
-        let half = self.below(HALF).map(|(name, value)| Ok((name.to_owned(), self.float_of(name, value)?)));
+        let half = self.below(HALF_OF_SAMPLED).map(|(name, value)| Ok((name.to_owned(), self.float_of(name, value)?)));
         Ok(Some(Sampled {
             windows: windows?,
             covered: covered?,

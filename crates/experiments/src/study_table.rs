@@ -2,7 +2,9 @@
 
 use crate::grid::{Entry, Grid, Head};
 use crate::interval::{SpeedUp, Spread, half_of};
+use crate::number::numbered;
 use crate::runner::Finished;
+use crate::sampling::{self, about_sampling};
 use crate::study::{Point, Study};
 use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
@@ -49,14 +51,17 @@ pub(crate) fn terms() -> Vec<Term> {
     let texts = ["program", "machine", "design", "status"].map(|name| Term::row(name, &[name]));
     let settings = Term::row("settings", &["set"]);
     let numbers = NUMBERS.iter().map(|number| Term::row(number.0, &[number.1]));
-    texts.into_iter().chain([settings]).chain(numbers).map(|term| term.at("tables of sweep, and their files")).collect()
+    let all = texts.into_iter().chain([settings]).chain(numbers).chain(sampling::terms());
+    all.map(|term| term.at("tables of sweep, and their files")).collect()
 }
 
 /// How many numbers a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Those that fit a terminal and a page.
+    /// Those that fit a terminal.
     Brief,
+    /// Those, and how runs were sampled, which is a sentence on a terminal.
+    Page,
     /// All.
     All,
 }
@@ -65,18 +70,22 @@ pub enum Extent {
 pub fn runs_grid(runs: &[RunResult]) -> Grid {
     let mut head = vec![Head::text("program"), Head::text("design"), Head::text("status")];
     head.extend(NUMBERS.iter().map(|number| Head::number(number.0, number.2)));
+    let with_sampling = runs.iter().any(|run| run.sampled.is_some());
+    head.extend(sampling::heads().filter(|_| with_sampling));
     let row = |run: &RunResult| {
         let texts = [run.program.clone(), run.design.clone(), status(run.status).to_owned()];
         let number = |Number(.., value): &Number| {
-            let runs = if run.over_seeds.is_empty() { std::slice::from_ref(run) } else { &run.over_seeds };
-            let values: Vec<f64> = runs.iter().filter(|run| run.simulated_instructions > 0).filter_map(value).collect();
-            let mut spread = Spread::of(&values).map(without_trivial);
+            let of_seeds = if run.over_seeds.is_empty() { std::slice::from_ref(run) } else { &run.over_seeds };
+            let ran = of_seeds.iter().filter(|run| run.simulated_instructions > 0);
+            let mut spread = Spread::of(&ran.filter_map(value).collect::<Vec<f64>>());
             if let Some(spread) = spread.as_mut().filter(|_| run.over_seeds.is_empty()) {
+                // Speed-ups are over the first design.
                 spread.half = half_of(value, run, runs.first());
             }
-            spread.map_or(Entry::Missing, Entry::Number)
+            spread.map_or(Entry::Missing, |spread| Entry::Number(without_trivial(spread)))
         };
-        texts.into_iter().map(Entry::Text).chain(NUMBERS.iter().map(number)).collect()
+        let sampled = sampling::entries(Some(run)).into_iter().filter(|_| with_sampling);
+        texts.into_iter().map(Entry::Text).chain(NUMBERS.iter().map(number)).chain(sampled).collect()
     };
     Grid { head, rows: runs.iter().map(row).collect() }
 }
@@ -101,6 +110,7 @@ impl Study {
             point.cells.iter().all(|at| matches!(&finished.cells[*at], Some(of) if of.run.status == Status::Done))
         };
         let with_status = !self.points.iter().all(ended);
+        let with_sampling = extent != Extent::Brief && sampled(finished).next().is_some();
         let mut head = vec![Head::text("program")];
         head.extend(with_machine.then(|| Head::text("machine")));
         head.extend(self.axes.iter().map(|axis| Head::text(axis)));
@@ -108,6 +118,7 @@ impl Study {
         head.push(Head::text("design"));
         let numbers: Vec<&Number> = NUMBERS.iter().filter(|number| extent == Extent::All || number.3).collect();
         head.extend(numbers.iter().map(|number| Head::number(number.0, number.2)));
+        head.extend(sampling::heads().filter(|_| with_sampling));
         head.extend(with_status.then(|| Head::text("status")));
         let row = |point: &Point| {
             let place = &point.place;
@@ -128,6 +139,8 @@ impl Study {
                 }
                 row.push(known.map_or(Entry::Missing, |spread| Entry::Number(without_trivial(spread))));
             }
+            let first = runs.iter().flatten().next().copied();
+            row.extend(sampling::entries(first).into_iter().filter(|_| with_sampling));
             row.extend(with_status.then(|| Entry::Text(self.status(point, finished))));
             row
         };
@@ -163,7 +176,9 @@ impl Study {
                 }
             }
         }
-        let more = |count: usize| if count > 1 { format!(" (and {} cells more)", count - 1) } else { String::new() };
+        let more = |count: usize| {
+            if count > 1 { format!(" (and {} more)", numbered(count - 1, "cell")) } else { String::new() }
+        };
         reasons.into_iter().map(|(name, why, count)| format!("{name}{}: {why}", more(count))).collect()
     }
 
@@ -202,9 +217,18 @@ impl Study {
         sentences
     }
 
-    /// What the intervals are over.
-    pub fn about_seeds(&self) -> String {
+    /// What the intervals are over, and how runs were sampled, a sentence each.
+    pub fn about_intervals(&self, finished: &Finished) -> Vec<String> {
+        let mut sentences = vec![self.about_seeds(finished)];
+        sentences.extend(about_sampling(sampled(finished), self.seeds.len() == 1));
+        sentences
+    }
+
+    fn about_seeds(&self, finished: &Finished) -> String {
         match self.seeds.len() {
+            1 if sampled(finished).next().is_some() => {
+                "One seed: intervals are over what was sampled (--seeds 5 gives those over seeds).".to_owned()
+            }
             1 => {
                 "One seed: there are no intervals over seeds (--seeds 5 gives them); differences are judged by windows \
                   of the measured region."
@@ -213,6 +237,11 @@ impl Study {
             count => format!("Means over {count} seeds, ± half of the 95% interval (Student's t)."),
         }
     }
+}
+
+/// The runs that were sampled.
+fn sampled(finished: &Finished) -> impl Iterator<Item = &RunResult> {
+    finished.cells.iter().flatten().map(|ended| &ended.run).filter(|run| run.sampled.is_some())
 }
 
 /// A base has no interval around its speed-up of 1.
@@ -249,6 +278,9 @@ mod tests {
     fn study(text: &str) -> (Study, Finished) {
         let common = "set = ['memory.bytes=256MiB', 'memory.fragmentation.fmfi=0.0']\nfootprint = '1MiB'\n\
                       instructions = '20k'\nwarmup = '1k'\n";
+        let key = |line: &str| line.split_once(" = ").map_or_else(String::new, |(key, _)| key.to_owned());
+        let own: Vec<String> = text.lines().map(key).collect();
+        let common: String = common.split_inclusive('\n').filter(|line| !own.contains(&key(line))).collect();
         let study = Study::of(&Figure::parse("t.toml", &format!("{common}{text}")).unwrap(), Size::Full).unwrap();
         let runner = Runner {
             store: None,
@@ -284,7 +316,9 @@ mod tests {
             assert_eq!(number(base, 4).mean, 1.0);
             assert!((number(base + 1, 4).mean - other / one).abs() < 1e-12, "relative to the same settings");
         }
-        assert!(number(0, 4).half.is_none() && study.about_seeds().starts_with("One seed"));
+        assert!(
+            number(0, 4).half.is_none() && study.about_intervals(&finished)[0].starts_with("One seed: there are no")
+        );
         assert_eq!(study.summary(&finished).len(), 1);
         assert!(study.grid(&finished, Extent::All).head.len() > grid.head.len());
         assert_eq!(study.description(&[])["cells"].as_array().unwrap().len(), 8);
@@ -300,6 +334,35 @@ mod tests {
         let Entry::Number(spread) = &grid.rows[1][2] else { panic!("{grid:?}") };
         assert_eq!(Some(*spread), Spread::of(&ipc));
         assert!(spread.half.unwrap() > 0.0 && grid.csv().contains("instructions per cycle ±"), "{}", grid.csv());
+    }
+
+    const SAMPLED: &str = "designs = ['radix', 'thp']\nprograms = ['gups']\nfootprint = '16MiB'\ninstructions = '400k'\n\
+                           set = ['memory.bytes=256MiB', 'run.sampling=windows', 'run.sample_period=20k', \
+                           'run.sample_window=2k', 'run.sample_timing=1k']\n";
+
+    #[test]
+    fn sampled_runs_have_intervals_with_one_seed_and_say_how_they_were_sampled() {
+        let (study, finished) = study(SAMPLED);
+        let said = study.about_intervals(&finished);
+        assert!(said[0].starts_with("One seed: intervals are over what was sampled"), "{said:?}");
+        assert!(said.len() == 2 && said[1].starts_with("Sampled: 20 windows with "), "{said:?}");
+        let runs: Vec<RunResult> = finished.cells.iter().flatten().map(|ended| ended.run.clone()).collect();
+        let expected = SpeedUp::of(&runs[0], &runs[1]).unwrap().half;
+        assert!(expected.unwrap() > 0.0);
+        for grid in [runs_grid(&runs), study.grid(&finished, Extent::All)] {
+            let at = |name: &str| grid.head.iter().position(|head| head.name == name).unwrap();
+            let half_of_speed_up = |row: usize| match &grid.rows[row][at("speed-up")] {
+                Entry::Number(spread) => spread.half,
+                other => panic!("{other:?}"),
+            };
+            let half = half_of_speed_up(1).unwrap();
+            assert_eq!(half_of_speed_up(0), None, "the base is no faster than itself");
+            assert!((half - expected.unwrap()).abs() < 1e-9, "{half} and {expected:?}");
+            assert_eq!(grid.rows[0][at("sampling")], Entry::Text("windows".into()));
+        }
+        let names = |extent| study.grid(&finished, extent).head.into_iter().map(|head| head.name).collect::<Vec<_>>();
+        let (brief, page) = (names(Extent::Brief), names(Extent::Page));
+        assert_eq!((page.len(), &page[..brief.len()]), (brief.len() + 5, &brief[..]));
     }
 
     #[test]
@@ -320,7 +383,7 @@ mod tests {
             study("designs = ['radix', 'thp']\nprograms = ['gups']\nvary.mmu.l2_tlb.entries = [512, 513]\n");
         let failures = study.failures(&finished);
         assert_eq!(failures.len(), 1, "{failures:?}");
-        assert!(failures[0].starts_with("radix on gups mmu.l2_tlb.entries=513 (and 1 cells more): "), "{failures:?}");
+        assert!(failures[0].starts_with("radix on gups mmu.l2_tlb.entries=513 (and 1 cell more): "), "{failures:?}");
         let grid = study.grid(&finished, Extent::Brief);
         assert_eq!((&grid.rows[2][3], grid.rows[2].last()), (&Entry::Missing, Some(&Entry::Text("failed".into()))));
         assert_eq!(grid.rows[0].last(), Some(&Entry::Text("done".into())));

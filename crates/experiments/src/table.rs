@@ -4,6 +4,7 @@ use crate::grid::{Entry, Grid, Head};
 use crate::interval::{Spread, half_of};
 use crate::number::{bytes, count, short};
 use crate::row::MEASURE;
+use crate::sampling;
 use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -201,7 +202,9 @@ pub fn comparison_grid(runs: &[RunResult]) -> Grid {
     let row = |(name, cells): (&str, Vec<String>)| {
         std::iter::once(name.trim().to_owned()).chain(cells).map(Entry::Text).collect()
     };
-    Grid { head, rows: rows.into_iter().map(row).collect() }
+    let mut rows: Vec<Vec<Entry>> = rows.into_iter().map(row).collect();
+    rows.extend(sampling::rows(&runs.iter().filter(|run| run.simulated_instructions > 0).collect::<Vec<_>>()));
+    Grid { head, rows }
 }
 
 /// Rows of a table: label, and a cell for each design.

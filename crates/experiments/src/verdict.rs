@@ -1,7 +1,7 @@
 //! The verdict that opens a comparison: what translation costs at most, which design is best and by how much,
 //! and why.
 
-use crate::interval::SpeedUp;
+use crate::interval::{Over, SpeedUp};
 use crate::stack::{CycleStack, is_mix};
 use ambulator_simulator::{RunResult, Status};
 
@@ -59,9 +59,11 @@ impl Verdict {
             });
             return;
         };
-        let how = match speed_up.interval() {
-            Some(interval) if speed_up.seeds > 0 => format!("95% interval {interval}, over {} seeds", speed_up.seeds),
-            Some(interval) => format!("95% interval {interval}, over {} windows of the region", speed_up.windows),
+        let how = match speed_up.interval().zip(speed_up.over) {
+            Some((interval, over @ (Over::Windows(_) | Over::Intervals(_)))) => {
+                format!("95% interval {interval}, over {over} of the region")
+            }
+            Some((interval, over)) => format!("95% interval {interval}, over {over}"),
             None => "the region is too short for an interval".into(),
         };
         let mut text = format!("Best: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
@@ -185,6 +187,7 @@ fn share_of_paging(base: &Candidate<'_>, best: &Candidate<'_>, speed_up: &SpeedU
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_simulator::{MeasuredInterval, Sampled};
 
     fn run(design: &str, cycles: u64) -> RunResult {
         let windows: Vec<(u64, u64)> = (1..=20).map(|i| (i * 1000, i * cycles + i % 2)).collect();
@@ -229,6 +232,20 @@ mod tests {
             verdict.sentences[1],
             "Where paging differs, it costs at most 1.06% on rmm, and nothing that can be measured on thp."
         );
+    }
+
+    #[test]
+    fn an_interval_over_phases_is_over_intervals() {
+        let of = |design: &str, cycles: u64| {
+            let interval =
+                |at| MeasuredInterval { interval: at, weight: 2, cycles: cycles + at % 3, ..Default::default() };
+            let sampled = Sampled { intervals: (0..15).map(interval).collect(), ..Sampled::default() };
+            RunResult { sampled: Some(sampled), ..run(design, cycles) }
+        };
+        let (radix, thp) = (of("radix", 10_000), of("thp", 5_000));
+        let candidate = |run| Candidate { run, bound: None, idealised: false };
+        let said = Verdict::of(&[candidate(&radix), candidate(&thp)]).sentences;
+        assert!(said[0].ends_with(", over 15 intervals of the region)."), "{said:?}");
     }
 
     #[test]

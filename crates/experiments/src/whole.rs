@@ -25,8 +25,8 @@ const LONGEST_WARMING: u64 = 1_000_000;
 /// How whole programs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
-    /// Instructions of each core, unless the program ends before; by default a trace runs to its end, and
-    /// what has none for an instruction for each 16 bytes of its data.
+    /// Instructions of each core of programs without an end; by default, one for each 16 bytes of their data.
+    /// A program of which the length is known runs to its end.
     pub instructions: Option<u64>,
 }
 
@@ -49,12 +49,15 @@ impl WholeProgram {
     /// In words.
     pub(crate) fn text(&self) -> String {
         let WholeProgram { program, instructions, timed, phases, measured } = self;
-        let phases = numbered(*phases, "phase");
-        format!(
-            "{program} {} instructions ({phases}, {measured} intervals, {:.1}% with time)",
-            count(*instructions as f64),
-            100.0 * timed
-        )
+        let how = match (phases, *timed > 0.0) {
+            (0, false) => "all of it, without time".to_owned(),
+            (0, true) => "all of it".to_owned(),
+            _ => {
+                let (phases, measured) = (numbered(*phases, "phase"), numbered(*measured as usize, "interval"));
+                format!("{phases}, {measured}, {:.1}% with time", 100.0 * timed)
+            }
+        };
+        format!("{program} {} instructions ({how})", count(*instructions as f64))
     }
 }
 
@@ -95,12 +98,13 @@ impl Whole {
         let cores = u64::from(spec.machine.cores);
         let known: Option<Vec<u64>> = cell.programs.instructions_on(spec).into_iter().collect();
         let share = if spec.run.spread_threads { cores } else { 1 };
-        let rule = || match &known {
+        let of_data = || cell.programs.footprint_on(spec) / BYTES_OF_INSTRUCTION / cores;
+        let instructions = match (&known, self.instructions) {
             // The machine ends with its programs: the longest one has nothing left after as many.
-            Some(lengths) => lengths.iter().copied().max().unwrap_or(0).div_ceil(share),
-            None => cell.programs.footprint_on(spec) / BYTES_OF_INSTRUCTION / cores,
+            (Some(lengths), _) => lengths.iter().copied().max().unwrap_or(0).div_ceil(share).max(LEAST_INSTRUCTIONS),
+            (None, Some(asked)) => asked,
+            (None, None) => of_data().max(LEAST_INSTRUCTIONS),
         };
-        let instructions = self.instructions.unwrap_or_else(|| rule().max(LEAST_INSTRUCTIONS));
         let run = RunSpec { instructions, warmup: 0, interval: 0, profile: 0, ..spec.run.clone() };
         if run.mode == RunMode::Functional {
             return run;
@@ -164,7 +168,8 @@ mod tests {
         let stated = Whole { instructions: Some(700_000) };
         for cell in [&gups, &shared, &trace] {
             let whole = stated.cell(cell);
-            assert_eq!(run_of(&whole).instructions, 700_000);
+            let has_end = cell.key() == trace.key();
+            assert_eq!(run_of(&whole).instructions, if has_end { length } else { 700_000 });
             assert_ne!(whole.key(), cell.key());
             assert_eq!(whole.info.set["run.sampling"], "phases");
             assert_eq!(whole.stream(), cell.stream(), "one decoding serves both");
@@ -173,5 +178,16 @@ mod tests {
         assert_eq!((small.instructions, small.interval), (LEAST_INSTRUCTIONS, 0));
         let functional = run_of(&rule.cell(&cell("gups", Some(1 << 30), &["run.mode=functional"])));
         assert_eq!((functional.sampling, functional.instructions), (Sampling::None, 64 << 20));
+    }
+
+    #[test]
+    fn how_much_of_a_program_ran_is_told_in_words() {
+        let text = |timed, phases, measured| {
+            let program = "gups".to_owned();
+            WholeProgram { program, instructions: 2_000_000, timed, phases, measured }.text()
+        };
+        assert_eq!(text(0.0, 0, 0), "gups 2.00 M instructions (all of it, without time)");
+        assert_eq!(text(0.15, 1, 1), "gups 2.00 M instructions (1 phase, 1 interval, 15.0% with time)");
+        assert_eq!(text(0.15, 2, 60), "gups 2.00 M instructions (2 phases, 60 intervals, 15.0% with time)");
     }
 }

@@ -135,7 +135,7 @@ pub struct DramSpec {
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
     pub write_high: u32,
     /// Writes that a batch leaves in the queue.
-    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64, less 16"))]
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "our choice: gem5's 50% of 64, less the 16 of its least batch"))]
     pub write_low: u32,
     /// A channel without other requests releases a batch when more writes than these wait.
     #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]

@@ -155,6 +155,13 @@ impl NodesSpec {
         [&self.node1, &self.node2, &self.node3].into_iter().take_while(|node| node.bytes > 0).collect()
     }
 
+    /// Ranks of DRAM of all nodes, node 0 being `dram`.
+    pub fn ranks(&self, dram: &DramSpec) -> u32 {
+        let of = |dram: &DramSpec| dram.channels * dram.ranks;
+        let others = self.others().into_iter().filter(|node| node.medium == Medium::Dram);
+        of(dram) + others.map(|node| of(&node.dram(dram))).sum::<u32>()
+    }
+
     /// Bytes of each node of a machine with `memory_bytes`.
     pub fn sizes(&self, memory_bytes: u64) -> Vec<u64> {
         let others: Vec<u64> = self.others().iter().map(|node| node.bytes).collect();
@@ -264,6 +271,15 @@ mod tests {
     fn problems(spec: &NodesSpec, cores: usize) -> String {
         let wrong = spec.validate("nodes", &DramSpec::default(), cores, 1 << 30);
         wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn ranks_are_those_of_all_dram() {
+        let dram = DramSpec { channels: 4, ranks: 2, ..DramSpec::default() };
+        assert_eq!(NodesSpec::default().ranks(&dram), 8);
+        let near = NodeSpec { channels: 2, ..node(256 << 20, 1) };
+        let slow = NodeSpec { medium: Medium::Persistent, ..node(128 << 20, 0) };
+        assert_eq!(NodesSpec { node1: near, node2: slow, ..NodesSpec::default() }.ranks(&dram), 8 + 4);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The answer that a report opens with: for each program which design helps, by how much, and why.
 
 use crate::study::{Comparison, Study};
+use ambulator_experiments::about_sampling;
 use ambulator_simulator::Status;
 
 /// The answer for one program.
@@ -12,6 +13,8 @@ pub struct Answer {
     pub why: Option<String>,
     /// What else is known, one sentence each: bounds, and every other design's reason.
     pub more: Vec<String>,
+    /// How the runs were sampled, one sentence each; none if they were not.
+    pub sampling: Vec<String>,
     /// Warnings, one sentence each.
     pub cautions: Vec<String>,
     /// Runs without an end, and why, one sentence each.
@@ -21,7 +24,13 @@ pub struct Answer {
 impl Answer {
     /// The answer for a comparison.
     pub fn of(study: &Study, comparison: &Comparison) -> Answer {
-        let mut answer = Answer { cautions: study.cautions(comparison), ..Answer::default() };
+        let runs = study.shown_runs(comparison);
+        let own_intervals = runs.iter().all(|run| run.over_seeds.is_empty());
+        let mut answer = Answer {
+            cautions: study.cautions(comparison),
+            sampling: about_sampling(runs, own_intervals),
+            ..Answer::default()
+        };
         for design in &comparison.designs {
             for run in design.cells.iter().map(|number| study.run(*number)).filter(|run| run.status != Status::Done) {
                 let why = run.outcome.as_deref().unwrap_or("it did not complete");

@@ -5,6 +5,7 @@ use crate::cells::cells;
 use crate::charts::{Chart, Form, charts};
 use crate::study::{Comparison, Study};
 use crate::theme::{page_config, plain_config};
+use ambulator_experiments::numbered;
 use ambulator_simulator::Status;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -187,6 +188,7 @@ fn answers(study: &Study) -> String {
         let label = escaped(&comparison.label);
         let _ = writeln!(html, "<article class=\"answer\" data-program=\"{label}\">\n<h3>{label}</h3>");
         let _ = writeln!(html, "<p class=\"sentences\">{}</p>", escaped(&answer.sentences()));
+        html.push_str(&list("more", &answer.sampling));
         html.push_str(&list("caution", &answer.ended));
         html.push_str(&list("caution", &answer.cautions));
         let table = speed_ups(study, comparison);
@@ -274,12 +276,11 @@ pub fn report(study: &Study) -> String {
     let failed = study.cells.len() - done;
     let bounds = study.cells.iter().filter(|cell| cell.is_bound).count();
     let unfinished = if failed > 0 { format!(", {failed} without an end") } else { String::new() };
-    let programs = study.comparisons.len();
     let bounds = if bounds > 0 { format!(" ({bounds} of them bounds)") } else { String::new() };
     let lead = format!(
-        "{} runs{bounds}{unfinished}, {programs} comparison{}. All quantities are of the simulated machine.",
-        study.cells.len(),
-        if programs == 1 { "" } else { "s" }
+        "{}{bounds}{unfinished}, {}. All quantities are of the simulated machine.",
+        numbered(study.cells.len(), "run"),
+        numbered(study.comparisons.len(), "comparison")
     );
     let sections = [
         Section { id: "answer".into(), heading: "The answer".into(), html: answers(study) },

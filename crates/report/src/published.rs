@@ -487,6 +487,7 @@ mod tests {
             missing: vec!["bfs: <no memory>".into()],
             notes: Vec::new(),
             remarks: Vec::new(),
+            checkpoints: Vec::new(),
             note: None,
         }
     }

@@ -159,6 +159,7 @@ impl Machine {
                 budget_end: u64::MAX,
                 stop_at: u64::MAX,
                 untimed_from: 0,
+                pace: Core::PACE,
                 untimed_misses: 0,
                 measured_from: 0,
                 finished_at: 0,

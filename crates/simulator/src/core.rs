@@ -109,6 +109,8 @@ pub(crate) struct Core {
     pub stop_at: u64,
     /// `executed` when time was last switched on or off.
     pub untimed_from: u64,
+    /// Without time: what an instruction takes beside those of other cores, in cycles of 1/256 ([`Core::PACE`]).
+    pub pace: u64,
     /// Misses of the first-level TLBs, and what else made the MMU work, before the latest access without time.
     pub untimed_misses: u64,
     /// Cycle at which the measured region began on this core.
@@ -118,6 +120,21 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// [`Core::pace`] of an instruction that takes a cycle.
+    pub const PACE: u64 = 256;
+
+    /// Without time: the cycles since it was switched off.
+    #[inline(always)]
+    pub fn untimed_cycles(&self) -> u64 {
+        (self.executed - self.untimed_from) * self.pace / Core::PACE
+    }
+
+    /// Without time: `executed` after that many cycles.
+    #[inline(always)]
+    pub fn executed_after(&self, cycles: u64) -> u64 {
+        self.untimed_from.saturating_add(cycles.saturating_mul(Core::PACE) / self.pace)
+    }
+
     /// What translations have cost on this core so far.
     pub fn misses(&self) -> Misses {
         let (mmu, run) = (&self.mmu.counters, &self.counters);
@@ -351,6 +368,7 @@ impl State for Core {
             // Of the measured region, which has not begun.
             budget_end: _,
             stop_at: _,
+            pace: _,
             untimed_from,
             untimed_misses,
             measured_from,

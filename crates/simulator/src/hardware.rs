@@ -151,15 +151,11 @@ impl Hardware {
     }
 
     /// A core's time, by which the scheduler selects the next core: the cycle of its last dispatch, or of what
-    /// it does next, if that is known. In functional mode, an instruction counts as a cycle.
+    /// it does next, if that is known. Without time, an instruction counts as a cycle, or as [`Core::pace`] says.
     #[inline(always)]
     pub fn local_time(&self, number: usize) -> Cycle {
         let core = &self.cores[number];
-        if self.timing {
-            core.window.now().max(Cycle(core.waits_until))
-        } else {
-            Cycle(core.executed - core.untimed_from)
-        }
+        if self.timing { core.window.now().max(Cycle(core.waits_until)) } else { Cycle(core.untimed_cycles()) }
     }
 
     /// A core's time as the kernel's daemons know it. While time is not simulated, an instruction takes a

@@ -146,7 +146,7 @@ impl Measured {
         }
         if timing {
             let seconds = *cycles as f64 / (1e6 * spec.machine.clock_mhz as f64);
-            let energy = spec.energy.of(totals, seconds, self.cores.len(), spec.dram.channels * spec.dram.ranks);
+            let energy = spec.energy.of(totals, seconds, self.cores.len(), spec.nodes.ranks(&spec.dram));
             let mut windows = CoreCounters::default();
             self.cores.iter().for_each(|core| windows.add(&core.window));
             all.push(("cpi", share(windows.cycles, instructions)));

@@ -4,14 +4,15 @@
 //! ([`crate::phases`]). Before each the machine is warmed up, first without time and then with it; what comes
 //! before that may be skipped: pages are mapped, and nothing else happens. Lengths are in instructions of
 //! each core; with several cores a part ends when all cores together have run it, so that no core waits for
-//! another one.
+//! another one. Between windows of periods, cores run at the speeds that they had in the last one beside each
+//! other: a program that is fast ends first, as it does with time.
 
 use crate::core::{Core, CorePhase};
 use crate::error::Stop;
 use crate::estimate::{Counts, Sample, Samples};
 use crate::hardware::Hardware;
 use crate::machine::Machine;
-use crate::measured::Measured;
+use crate::measured::{Measured, OfCore};
 use crate::phases::PhasePlan;
 use crate::report::report_counters;
 use crate::result::{Gathered, MeasuredInterval, Sampled};
@@ -22,6 +23,9 @@ use std::ops::Range;
 
 /// A core looks whether its part has ended after as many instructions at least.
 const LEAST_STEP: u64 = 64;
+
+/// Without time, the fastest core runs so many instructions for one of the slowest at most.
+const SLOWEST: u64 = 4096;
 
 /// What happens in a part of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +274,20 @@ fn executed_on(cores: &[Core]) -> u64 {
     cores.iter().map(|core| core.executed).sum()
 }
 
+/// From now on, without time, cores run beside each other as fast as they were measured: the fastest runs an
+/// instruction a cycle.
+fn set_paces(cores: &mut [Core], measured: &[OfCore]) {
+    let cpi = |of: &OfCore| of.cycles as f64 / of.instructions as f64;
+    let ran = |core: &Core, of: &OfCore| of.instructions.min(of.cycles) > 0 && core.phase != CorePhase::Finished;
+    let running = cores.iter().zip(measured).filter(|(core, of)| ran(core, of));
+    let least = running.map(|(_, of)| cpi(of)).fold(f64::INFINITY, f64::min);
+    for (core, of) in cores.iter_mut().zip(measured) {
+        if ran(core, of) {
+            core.pace = ((Core::PACE as f64 * cpi(of) / least).round() as u64).clamp(Core::PACE, SLOWEST * Core::PACE);
+        }
+    }
+}
+
 /// Cores that have not finished.
 fn unfinished(hw: &Hardware) -> usize {
     hw.cores.iter().filter(|core| core.phase != CorePhase::Finished).count()
@@ -295,6 +313,7 @@ impl Machine {
         let begin = executed(&self.hw);
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         let region = self.scheduler.region().to_vec();
+        self.hw.cores.iter_mut().for_each(|core| core.pace = Core::PACE);
         // It may begin again: a mark in the stream can say that what came before was set-up.
         *sampler = Sampler { begin, region, ..Sampler::of(sampler.schedule.clone()) };
         if let Schedule::Planned(plan, _) = &sampler.schedule {
@@ -363,6 +382,10 @@ impl Machine {
             sampler.timed += now - sampler.part_began;
         }
         if let Some(measured) = measured.filter(|measured| measured.cycles > 0) {
+            // The intervals of a plan are where each program has run as many instructions as the others.
+            if matches!(sampler.schedule, Schedule::Periods(_)) {
+                set_paces(&mut self.hw.cores, &measured.cores);
+            }
             let before = &sampler.before;
             let since = |(name, value): (String, u64)| (!before.contains_key(&name)).then_some((name, value));
             let counts = counts.into_iter().filter_map(since).collect();

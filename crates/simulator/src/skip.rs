@@ -35,7 +35,7 @@ impl Machine {
         let mut known = [u64::MAX; KNOWN];
         let core = &self.hw.cores[number];
         let (process, from, stop_at) = (core.process, range.start, core.stop_at);
-        let until = until.saturating_add(core.untimed_from);
+        let until = core.executed_after(until);
         for (i, record) in records.iter().enumerate().take(range.end).skip(from) {
             if let Some(far) = records.get(i + AHEAD)
                 && far.is_data()

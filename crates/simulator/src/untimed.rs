@@ -91,7 +91,7 @@ impl Machine {
         let core = &hw.cores[number];
         let process = core.process;
         let may_miss = os.profiler.is_none();
-        let room = core.stop_at.min(until.saturating_add(core.untimed_from)).saturating_sub(core.executed);
+        let room = core.stop_at.min(core.executed_after(until)).saturating_sub(core.executed);
         let to = to.min(from + scheduler.records_until_check());
         let repeats = checker.checks_pages(os) && hw.hierarchy.repeats_hits(number);
         let mut latest = Latest::NONE;

@@ -182,7 +182,7 @@ fn a_program_is_read_once_for_the_phases_of_all_its_cells() {
     assert_eq!(intervals(0), intervals(1), "designs are measured in the same intervals");
     assert!(intervals(0).len() > intervals(2).len() && run(3).sampled.is_none());
     let speed_up = crate::SpeedUp::of(&run(0), &run(1)).unwrap();
-    assert_eq!(speed_up.windows, intervals(0).len());
+    assert_eq!(speed_up.over, Some(crate::Over::Intervals(intervals(0).len())));
     // Once for the phases, and once for all four machines.
     assert_eq!(opened.load(Ordering::SeqCst), 2);
     // A stop while the program is read leaves cells that did not start.
