@@ -28,7 +28,7 @@ ambulator_base::counters! {
         split_lines: Events,
         /// Loads and stores that cross a page: two translations.
         split_pages: Events,
-        /// Of accesses that walked: translation from DRAM, data from DRAM.
+        /// Of accesses that walked: translation from DRAM, data from DRAM (or on its way from there).
         dram_translation_dram_data: Events,
         /// Of accesses that walked: translation from DRAM, data from a cache.
         dram_translation_cached_data: Events,
@@ -164,14 +164,14 @@ impl Core {
     }
 
     /// Counts where a load or a store found its line, and if it walked ([`InFlight::translation`]), where its
-    /// walk found the entry.
+    /// walk found the entry. Its line is `awaited` from main memory also where another access has asked for it.
     ///
     /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
     #[inline(always)]
-    pub fn count_found(&mut self, translation: u8, from_dram: bool) {
+    pub fn count_found(&mut self, translation: u8, from_dram: bool, awaited: bool) {
         self.counters.data_from_dram += u64::from(from_dram);
         if translation & WALKED != 0 {
-            self.count_walked(translation & !WALKED, from_dram);
+            self.count_walked(translation & !WALKED, from_dram || awaited);
         }
     }
 
@@ -229,7 +229,7 @@ impl Core {
                 Err(free) => return self.window.stall(place, *flight, asked, Some(found), free),
             }
         }
-        self.count_answer(flight, asked, found);
+        self.count_answer(hierarchy, flight, asked, found);
         self.complete(hierarchy, place, last, asked, found);
     }
 
@@ -258,8 +258,9 @@ impl Core {
 
     /// Counts what a load or a store found that asked at `asked`.
     #[inline(always)]
-    fn count_answer(&mut self, flight: &InFlightAccess, asked: Cycle, found: Access) {
-        self.count_found(flight.translation, found.served == Served::Dram);
+    fn count_answer(&mut self, hierarchy: &Hierarchy, flight: &InFlightAccess, asked: Cycle, found: Access) {
+        let awaited = hierarchy.awaits_memory(asked, found.ready);
+        self.count_found(flight.translation, found.served == Served::Dram, awaited);
         self.counters.access_cycles += found.ready.since(flight.issued) - asked.since(flight.translated);
     }
 
@@ -278,7 +279,7 @@ impl Core {
                 Some(Err(free)) => return self.window.stay_stalled(Some(first), free),
             };
             hierarchy.count_mshr_wait(number, now.since(asked));
-            self.count_answer(&flight, asked, found);
+            self.count_answer(hierarchy, &flight, asked, found);
             self.window.admitted(last, found, hierarchy.awaits_memory(now, found.ready));
         }
         hierarchy.keep_mshrs(number, false);

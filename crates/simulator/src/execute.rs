@@ -371,7 +371,8 @@ impl Machine {
         {
             self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
         }
-        self.hw.cores[number].count_found(flight.translation, done.served == Served::Dram);
+        let awaited = self.hw.hierarchy.awaits_memory(asked, done.ready);
+        self.hw.cores[number].count_found(flight.translation, done.served == Served::Dram, awaited);
         Ok((done.ready, done.served))
     }
 

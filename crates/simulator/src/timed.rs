@@ -228,7 +228,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
                 return true;
             }
         };
-        self.core.count_found(0, found.served == Served::Dram);
+        self.core.count_found(0, found.served == Served::Dram, false);
         self.core.counters.access_cycles += found.ready.since(now);
         if self.hierarchy.awaits_memory(ready, found.ready) {
             self.core.window.dispatch_waiting_load(record, at, ready, found.ready, found.served);
