@@ -41,7 +41,7 @@ const WHICH: [&str; 5] = ["sampling", "sample_period", "sample_window", "instruc
 pub(crate) fn are_sampled_alike(one: &RunResult, other: &RunResult) -> bool {
     let setting = |run: &RunResult, name: &str| run.spec.pointer(&format!("/run/{name}")).cloned();
     let is_same = |name: &&str| setting(one, name).zip(setting(other, name)).is_none_or(|(one, other)| one == other);
-    method_of(one) == method_of(other) && WHICH.iter().all(|name| is_same(name))
+    method_of(one) == method_of(other) && WHICH.iter().all(is_same)
 }
 
 /// What differs in the sampling of two runs, and what that means for their numbers, in a sentence; `None` if
