@@ -200,8 +200,8 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
     let executed: u64 = seeds * shown.iter().map(|run| ran(run)).sum::<u64>();
     // Of a sampled region, as many for each instruction as where it was measured.
-    let accesses =
-        |run: &RunResult| run.simulated_accesses as f64 * (ran(run) as f64 / run.simulated_instructions as f64);
+    let share = |run: &RunResult| ran(run) as f64 / run.simulated_instructions.max(1) as f64;
+    let accesses = |run: &RunResult| run.simulated_accesses as f64 * share(run);
     let accesses = seeds as f64 * shown.iter().map(|run| accesses(run)).sum::<f64>();
     let busy: f64 = shown.iter().map(|run| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {

@@ -163,15 +163,17 @@ impl Core {
         self.slowest_walk_load | if self.mmu.counters.walks == walks { 0 } else { WALKED }
     }
 
-    /// Counts where a load or a store found its line, and if it walked ([`InFlight::translation`]), where its
-    /// walk found the entry. Its line is `awaited` from main memory also where another access has asked for it.
+    /// Counts where a load or a store that asked at `asked` found its line, and if it walked
+    /// ([`InFlight::translation`]), where its walk found the entry. A line that another access has asked main memory for
+    /// comes from there, too.
     ///
     /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
     #[inline(always)]
-    pub fn count_found(&mut self, translation: u8, from_dram: bool, awaited: bool) {
+    pub fn count_found(&mut self, hierarchy: &Hierarchy, translation: u8, asked: Cycle, found: Access) {
+        let from_dram = found.served == Served::Dram;
         self.counters.data_from_dram += u64::from(from_dram);
         if translation & WALKED != 0 {
-            self.count_walked(translation & !WALKED, from_dram || awaited);
+            self.count_walked(translation & !WALKED, from_dram || hierarchy.awaits_memory(asked, found.ready));
         }
     }
 
@@ -259,8 +261,7 @@ impl Core {
     /// Counts what a load or a store found that asked at `asked`.
     #[inline(always)]
     fn count_answer(&mut self, hierarchy: &Hierarchy, flight: &InFlightAccess, asked: Cycle, found: Access) {
-        let awaited = hierarchy.awaits_memory(asked, found.ready);
-        self.count_found(flight.translation, found.served == Served::Dram, awaited);
+        self.count_found(hierarchy, flight.translation, asked, found);
         self.counters.access_cycles += found.ready.since(flight.issued) - asked.since(flight.translated);
     }
 

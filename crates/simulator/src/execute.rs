@@ -371,8 +371,8 @@ impl Machine {
         {
             self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
         }
-        let awaited = self.hw.hierarchy.awaits_memory(asked, done.ready);
-        self.hw.cores[number].count_found(flight.translation, done.served == Served::Dram, awaited);
+        let Hardware { cores, hierarchy, .. } = &mut self.hw;
+        cores[number].count_found(hierarchy, flight.translation, asked, done);
         Ok((done.ready, done.served))
     }
 

@@ -21,7 +21,7 @@ use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::path::TranslationPath;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr, watch};
-use ambulator_hardware::{Event, EventKind, Hierarchy, InFlightAccess, Served};
+use ambulator_hardware::{Event, EventKind, Hierarchy, InFlightAccess};
 #[cfg(doc)]
 use ambulator_mmu::Mmu;
 use ambulator_os::PageMap;
@@ -228,7 +228,7 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
                 return true;
             }
         };
-        self.core.count_found(0, found.served == Served::Dram, false);
+        self.core.count_found(self.hierarchy, 0, ready, found);
         self.core.counters.access_cycles += found.ready.since(now);
         if self.hierarchy.awaits_memory(ready, found.ready) {
             self.core.window.dispatch_waiting_load(record, at, ready, found.ready, found.served);
