@@ -7,8 +7,8 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, requests, store};
 use ambulator_experiments::row::{Column, HALF_OF_SAMPLED, ResultsDocument};
 use ambulator_experiments::{
-    Compacted, Entry, Grid, Head, Selected, Selection, Spread, Store, about_sampling, comparison_grid,
-    comparison_table, core_table, untimed_daemons,
+    Compacted, Entry, Grid, Head, SAMPLING_COLUMNS, Selected, Selection, Spread, Store, about_sampling,
+    comparison_grid, comparison_table, core_table, untimed_daemons,
 };
 use ambulator_simulator::{RunResult, set_speedups};
 use clap::Args;
@@ -199,16 +199,10 @@ fn differing(cells: &[Selected], columns: &[&str]) -> Vec<String> {
 }
 
 /// Columns that a list for people has under another name.
-const CALLED: [(&str, &str); 5] = [
-    ("measures.l2_tlb_mpki", "L2 TLB misses per 1000 instr."),
-    ("measures.walk_latency_mean", "cycles a walk"),
-    ("run.sampling", "sampling"),
-    SAMPLED[0],
-    SAMPLED[1],
-];
-/// Columns that say how cells were sampled, if any was, and their names for people.
-const SAMPLED: [(&str, &str); 2] =
-    [("sampled.windows", "windows or intervals"), ("sampled.covered", "instructions covered")];
+const CALLED: [(&str, &str); 2] =
+    [("measures.l2_tlb_mpki", "L2 TLB misses per 1000 instr."), ("measures.walk_latency_mean", "cycles a walk")];
+/// Columns that say how cells were sampled, if any was.
+const SAMPLED: [&str; 3] = ["run.sampling", "sampled.windows", "sampled.covered"];
 
 /// A row for each cell. Without `columns`, those by which the cells differ, and the main results; for files
 /// under their `exact` names.
@@ -221,8 +215,8 @@ fn list(cells: &[Selected], columns: &[String], exact: bool) -> Result<Grid, Fai
             names.push("status".to_owned());
         }
         names.extend(["ipc", "measures.l2_tlb_mpki", "measures.walk_latency_mean"].map(str::to_owned));
-        if cells.iter().any(|cell| cell.value(SAMPLED[0].0).is_some()) {
-            names.extend(["run.sampling"].into_iter().chain(SAMPLED.map(|(name, _)| name)).map(str::to_owned));
+        if cells.iter().any(|cell| cell.value("sampled.windows").is_some()) {
+            names.extend(SAMPLED.map(str::to_owned));
             let mut known = BTreeSet::new();
             names.retain(|name| known.insert(name.clone()));
         }
@@ -255,7 +249,8 @@ fn list(cells: &[Selected], columns: &[String], exact: bool) -> Result<Grid, Fai
     };
     let head = |name: &String| {
         let is_number = cells.iter().any(|cell| cell.value(name).is_some_and(Value::is_number));
-        let called = CALLED.iter().find(|(of, _)| of == name && columns.is_empty() && !exact);
+        let all = CALLED.into_iter().chain(SAMPLING_COLUMNS.map(|(called, of)| (of, called)));
+        let called = all.filter(|_| columns.is_empty() && !exact).find(|(of, _)| of == name);
         let text = called.map_or(name.as_str(), |(_, called)| called);
         if is_number { Head::number(text, (name == "ipc").then_some(3)) } else { Head::text(text) }
     };

@@ -64,7 +64,7 @@ pub use number::{bytes, count, numbered, seconds, short};
 pub use over_time::{OverTime, Parted};
 pub use reproduce::{FigureResult, MetricResult, Size, WholeNumber, cells_of, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};
-pub use sampling::{about_sampling, sampled_as};
+pub use sampling::{SAMPLING_COLUMNS, about_sampling, sampled_as};
 pub use selection::{Selected, Selection};
 pub use stack::{CycleStack, Family};
 pub use store::{Compacted, DEFAULT_STORE, Store, is_final};

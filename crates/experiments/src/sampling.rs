@@ -120,8 +120,8 @@ pub fn about_sampling<'a>(runs: impl IntoIterator<Item = &'a RunResult>, own_int
     told
 }
 
-/// Columns of tables: name, and what it shows, for `explain`.
-const COLUMNS: [(&str, &str); 5] = [
+/// Columns of tables that say how runs were sampled: name, and the column of a row that it shows.
+pub const SAMPLING_COLUMNS: [(&str, &str); 5] = [
     ("sampling", "run.sampling"),
     ("windows or intervals", "sampled.windows"),
     ("phases", "sampled.intervals.phase"),
@@ -131,7 +131,7 @@ const COLUMNS: [(&str, &str); 5] = [
 
 /// The heads of the columns.
 pub(crate) fn heads() -> impl Iterator<Item = Head> {
-    let [method, numbers @ ..] = COLUMNS;
+    let [method, numbers @ ..] = SAMPLING_COLUMNS;
     std::iter::once(Head::text(method.0)).chain(numbers.map(|(name, _)| Head::number(name, None)))
 }
 
@@ -163,12 +163,12 @@ pub(crate) fn rows(runs: &[&RunResult]) -> Vec<Vec<Entry>> {
         let label = Entry::Text((*name).to_owned());
         std::iter::once(label).chain(of_runs.iter().map(|of| of[at].clone())).collect()
     };
-    COLUMNS.iter().enumerate().map(row).collect()
+    SAMPLING_COLUMNS.iter().enumerate().map(row).collect()
 }
 
 /// What the columns mean.
 pub(crate) fn terms() -> impl Iterator<Item = Term> {
-    let [(method, setting), numbers @ ..] = COLUMNS;
+    let [(method, setting), numbers @ ..] = SAMPLING_COLUMNS;
     let meaning = "How the region was sampled: none, windows of each period, or intervals of its phases.";
     let method = Term { see: vec![setting.to_owned()], ..Term::new(TermKind::Row, method, meaning) };
     std::iter::once(method).chain(numbers.into_iter().map(|(name, shows)| Term::row(name, &[shows])))
@@ -224,6 +224,6 @@ mod tests {
         assert!(text(&RunResult::default()).starts_with("[Text(\"none\"), Missing"));
         assert!(text(&run("gups", windows(20))).starts_with("[Text(\"windows\"), Number(Spread { mean: 20.0"));
         let Entry::Number(Spread { mean, .. }) = entries(Some(&run("bfs", phases())))[2] else { panic!() };
-        assert_eq!((mean, heads().count()), (2.0, COLUMNS.len()));
+        assert_eq!((mean, heads().count()), (2.0, SAMPLING_COLUMNS.len()));
     }
 }
