@@ -28,14 +28,14 @@ ambulator_base::counters! {
         split_lines: Events,
         /// Loads and stores that cross a page: two translations.
         split_pages: Events,
-        /// Of accesses that walked: translation from DRAM, data from DRAM (or on its way from there).
-        dram_translation_dram_data: Events,
+        /// Of accesses that walked: translation from DRAM, data from DRAM (or on its way from there, which without time nothing is).
+        dram_translation_dram_data: Events timed,
         /// Of accesses that walked: translation from DRAM, data from a cache.
-        dram_translation_cached_data: Events,
+        dram_translation_cached_data: Events timed,
         /// Of accesses that walked: translation from caches, data from DRAM.
-        cached_translation_dram_data: Events,
+        cached_translation_dram_data: Events timed,
         /// Of accesses that walked: translation from caches, data from a cache.
-        cached_translation_cached_data: Events,
+        cached_translation_cached_data: Events timed,
         /// Data accesses served by DRAM.
         data_from_dram: Events,
         /// Cycles of loads and stores from issue to data, with translation, without a store's wait for commit.
