@@ -10,6 +10,8 @@ struct Waiting {
     line: u64,
     write: bool,
     at: Place,
+    /// Its row was activated for it.
+    opened: bool,
 }
 
 /// A command that was sent.
@@ -80,7 +82,7 @@ impl Channel {
         if writes.any(|other| other.line == line) {
             return true;
         }
-        let waiting = Waiting { line, write, at };
+        let waiting = Waiting { line, write, at, opened: false };
         self.quiet = 0;
         if write {
             self.gathered.push_back(waiting);
@@ -200,13 +202,14 @@ impl Channel {
             let from = channel.devices.column(waiting.at, waiting.write);
             let gap = |write: Place| channel.rules.column_to_write(waiting.write, waiting.at, write);
             let delays = |&(write, earliest): &(Place, u64)| write != waiting.at && earliest < now + gap(write);
-            if from <= now && channel.rules.choices.batches && writes.iter().any(delays) {
+            let may_go_between = waiting.opened || !channel.rules.choices.batches;
+            if from <= now && !may_go_between && writes.iter().any(delays) {
                 channel.quiet = now + 1;
                 return false;
             }
             channel.can(from, now)
         })?;
-        let Waiting { line, write, at } = self.candidates.remove(position);
+        let Waiting { line, write, at, .. } = self.candidates.remove(position);
         self.reads -= usize::from(!write);
         let end = self.devices.send(if write { Command::Write } else { Command::Read }, at, now);
         Some(Sent::Line { line, write, end })
@@ -240,7 +243,9 @@ impl Channel {
             };
             channel.can(from, now)
         })?;
-        let at = self.candidates[position].at;
+        let waiting = &mut self.candidates[position];
+        waiting.opened |= command == Command::Activate;
+        let at = waiting.at;
         self.devices.send(command, at, now);
         Some(Sent::Row(command, at))
     }
