@@ -200,8 +200,12 @@ def main():
 def generation(command):
     """Programs and how many million records a second each makes."""
     for row in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[1:]:
-        name, rest = row[:44].strip(), row[44:].split()
-        yield name, float(rest[2])
+        # A name, which may have blanks, and four numbers; or a name and why it cannot be made so.
+        name, *numbers = row.rsplit(maxsplit=4)
+        try:
+            yield name, float(numbers[2])
+        except (ValueError, IndexError):
+            print(f"      records generated, {row}", flush=True)
 
 
 def wall(*arguments):
