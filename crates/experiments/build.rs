@@ -49,7 +49,10 @@ fn models(root: &Path) -> u64 {
     let mut hash = Xxh3::new();
     for path in crates.chain(presets).chain(["Cargo.lock".to_owned()]) {
         let path = root.join(path);
-        println!("cargo::rerun-if-changed={}", path.display());
+        // Few crates have a `build.rs`, and with a path that is not there cargo would build anew each time.
+        if path.exists() {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
         let mut found = Vec::new();
         files(&path, &mut found);
         for file in found {
