@@ -50,8 +50,9 @@ fn compare(number: usize) {
         let ours = ours::measure(memory, stream.clone());
         for (quantity, deviation) in deviations(&stream, reference, ours) {
             compared += 1;
-            let mut of_this = EXCEPTIONS.iter().filter(|it| it.stream == stream.name && it.quantity == quantity);
-            let bound = of_this.find_map(|it| Some(it.bounds[number]).filter(|bound| *bound != 0.0)).unwrap_or(0.0);
+            let is_of =
+                |it: &&Exception| it.stream == stream.name && it.quantity == quantity && it.bounds[number] != 0.0;
+            let bound = EXCEPTIONS.iter().find(is_of).map_or(0.0, |found| found.bounds[number]);
             let limit = limit(quantity);
             // A number near the limit may keep its exception.
             if deviation.abs() > 0.8 * limit {
