@@ -4,7 +4,7 @@ use ambulator_base::distinct_notes;
 use ambulator_experiments::row::{CellInfo, Row, columns, counter_columns, spec_hash};
 use ambulator_experiments::seed_row::{row_over_seeds, seeds_column};
 use ambulator_experiments::{
-    Bounds, Document, SpeedUp, Spread, cautions, comparison_table, core_table, mean_over_seeds, reasons,
+    Bounds, Document, SpeedUp, cautions, comparison_table, core_table, mean_over_seeds, reasons,
 };
 use ambulator_simulator::{Outcome, RunResult, Schema, Status, set_speedups};
 use serde_json::{Map, Value, json};
@@ -169,17 +169,16 @@ fn about_seeds(runs: &[RunResult]) -> Option<String> {
 fn with_speedup(row: Row, base: &RunResult, run: &RunResult) -> Row {
     let speedup = SpeedUp::of(base, run);
     let bound = |sign: f64| speedup.and_then(|of| of.half.map(|half| (of.ratio + sign * half).max(0.0)));
-    let seeds: Vec<f64> = run.over_seeds.iter().map(|run| run.weighted_speedup).collect();
-    let weighted = Spread::of(&seeds).filter(|_| speedup.is_some());
+    let weighted = SpeedUp::weighted(base, run).filter(|_| speedup.is_some());
     let mut values = vec![
         ("speedup", speedup.map(|of| of.ratio).into()),
         ("speedup ±", speedup.and_then(|of| of.half).into()),
         ("speedup.low", bound(-1.0).into()),
         ("speedup.high", bound(1.0).into()),
         ("speedup.differs", speedup.map(|of| of.differs()).into()),
-        ("speedup.weighted", weighted.map(|of| of.mean).or(speedup.map(|_| run.weighted_speedup)).into()),
+        ("speedup.weighted", weighted.map(|of| of.ratio).into()),
+        ("speedup.weighted ±", weighted.and_then(|of| of.half).into()),
     ];
-    values.extend(weighted.map(|of| ("speedup.weighted ±", Value::from(of.half))));
     let after = if run.over_seeds.is_empty() { "ipc" } else { "ipc ±" };
     let mut all = Row::new();
     for (name, value) in row {

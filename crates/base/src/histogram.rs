@@ -114,6 +114,12 @@ impl Histogram {
         self.max
     }
 
+    /// The share (0 to 1) of the samples that are in the bucket of `value` or in a lower one; 0 without samples.
+    pub fn share_up_to(&self, value: u64) -> f64 {
+        let up_to: u64 = self.buckets[..=bucket_of(value)].iter().sum();
+        if self.count == 0 { 0.0 } else { up_to as f64 / self.count as f64 }
+    }
+
     /// `(lowest value, samples)` of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, &n)| (lowest_of(b), n))
@@ -140,5 +146,8 @@ mod tests {
         assert_eq!((h.count(), h.sum(), h.min(), h.max()), (100, 5050, 1, 100));
         assert_eq!(h.percentile(0.5), 50);
         assert_eq!(h.percentile(1.0), 100);
+        assert_eq!((h.share_up_to(0), h.share_up_to(30), h.share_up_to(1000)), (0.0, 0.3, 1.0));
+        assert_eq!((h.share_up_to(98), h.share_up_to(99)), (0.99, 0.99), "one bucket has 96 to 99");
+        assert_eq!(Histogram::default().share_up_to(5), 0.0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::number::numbered;
 use crate::sampling::{Method, are_sampled_alike, method_of};
 use ambulator_base::student_t;
-use ambulator_simulator::{MeasuredInterval, RunResult, Status};
+use ambulator_simulator::{MeasuredInterval, RunResult, Sampled, Status};
 use std::fmt;
 
 /// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
@@ -86,8 +86,8 @@ impl SpeedUp {
     }
 }
 
-/// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter,
-/// one measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
+/// Half of the 95% interval of a number of a sampled run (`run.sampling`): `of` depends on one counter, one measure,
+/// the instructions per cycle, those of one core, or the speed-ups over `base`. `None` without an interval.
 pub(crate) fn half_of(
     of: impl Fn(&RunResult) -> Option<f64>,
     run: &RunResult,
@@ -99,6 +99,9 @@ pub(crate) fn half_of(
     let of_name = |name: &str| half.get(name).copied().unwrap_or(0.0);
     upper.ipc += of_name("ipc");
     upper.speedup += base.and_then(|base| SpeedUp::of(base, run)?.half).unwrap_or(f64::NAN);
+    upper.weighted_speedup += base.and_then(|base| SpeedUp::weighted(base, run)?.half).unwrap_or(f64::NAN);
+    let cores = upper.cores.iter_mut().enumerate();
+    cores.for_each(|(number, core)| core.ipc += of_name(&format!("cores.{number}.ipc")));
     upper.measures.iter_mut().for_each(|(name, value)| *value += of_name(&format!("measures.{name}")));
     upper.counters.iter_mut().for_each(|(name, value)| *value += of_name(name).round() as u64);
     Some((of(&upper)? - of(run)?).abs()).filter(|half| half.is_finite())
@@ -185,7 +188,7 @@ fn at(points: &[(u64, u64)], instructions: f64) -> f64 {
 }
 
 /// Cycles of two runs in windows of the same instructions: as many windows as both have points for.
-fn paired_windows(base: &[(u64, u64)], run: &[(u64, u64)]) -> Vec<(f64, f64)> {
+pub(crate) fn paired_windows(base: &[(u64, u64)], run: &[(u64, u64)]) -> Vec<(f64, f64)> {
     let (Some((end_base, _)), Some((end_run, _))) = (base.last(), run.last()) else { return Vec::new() };
     let count = base.len().min(run.len()).min(MOST_WINDOWS);
     let step = *end_base.min(end_run) as f64 / count as f64;
@@ -211,15 +214,16 @@ pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<
 /// Half of the width of the 95% interval of a speed-up of regions that were measured in the same instructions,
 /// and what it is over.
 fn half_of_common(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
-    let least = match method_of(run) {
-        Some(Method::Phases) => {
-            return half_of_phases(base, run).map(|(half, intervals)| (half, Over::Intervals(intervals)));
-        }
-        Some(Method::Windows) => LEAST_SAMPLES,
-        None => LEAST_WINDOWS,
-    };
+    if method_of(run) == Some(Method::Phases) {
+        return half_of_phases(base, run).map(|(half, intervals)| (half, Over::Intervals(intervals)));
+    }
     let pairs = paired_windows(&base.windows, &run.windows);
-    Some((half_width(&pairs, least)?, Over::Windows(pairs.len())))
+    Some((half_width(&pairs, least_windows(run))?, Over::Windows(pairs.len())))
+}
+
+/// Windows of a region without which there is no interval.
+pub(crate) fn least_windows(run: &RunResult) -> usize {
+    if run.sampled.is_some() { LEAST_SAMPLES } else { LEAST_WINDOWS }
 }
 
 /// Half of the width of the 95% interval of a speed-up of which at least one region was sampled: the errors of
@@ -234,54 +238,71 @@ fn half_of_each(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
     is_sampled.then_some((half, Over::Each))
 }
 
+/// The samples of two regions that were sampled by the same phases, in the same intervals, of which there are enough.
+pub(crate) fn same_intervals<'r>(base: &'r RunResult, run: &'r RunResult) -> Option<(&'r Sampled, &'r Sampled)> {
+    let (of_base, of_run) = (base.sampled.as_ref()?, run.sampled.as_ref()?);
+    let mut pairs = of_base.intervals.iter().zip(&of_run.intervals);
+    let same = pairs.all(|(base, run)| (base.interval, base.weight) == (run.interval, run.weight));
+    let enough = of_base.intervals.len() == of_run.intervals.len() && of_base.intervals.len() >= LEAST_SAMPLES;
+    (same && enough).then_some((of_base, of_run))
+}
+
 /// Half of the width of the 95% interval of a speed-up of regions that were sampled by the same phases, and
 /// the intervals that it is from: the combined ratio estimator of stratified samples (Cochran, Sampling
 /// Techniques, Sec. 6.11). `None` for other regions, and without a phase of which two intervals were
 /// measured.
 fn half_of_phases(base: &RunResult, run: &RunResult) -> Option<(f64, usize)> {
-    let (of_base, of_run) = (base.sampled.as_ref()?, run.sampled.as_ref()?);
-    let pairs = of_base.intervals.iter().zip(&of_run.intervals);
-    let same = pairs.clone().all(|(base, run)| (base.interval, base.weight) == (run.interval, run.weight));
-    if !same || of_base.intervals.len() != of_run.intervals.len() || of_base.intervals.len() < LEAST_SAMPLES {
-        return None;
-    }
+    let (of_base, of_run) = same_intervals(base, run)?;
     let weighted = |of: &[MeasuredInterval]| of.iter().map(|one| (one.weight * one.cycles) as f64).sum::<f64>();
     let (sum_base, sum_run) = (weighted(&of_base.intervals), weighted(&of_run.intervals));
     let ratio = sum_base / sum_run;
+    let pairs = of_base.intervals.iter().zip(&of_run.intervals);
+    let off: Vec<f64> = pairs.map(|(base, run)| base.cycles as f64 - ratio * run.cycles as f64).collect();
+    (sum_run > 0.0).then(|| (half_of_strata(of_base, &off) / sum_run, off.len()))
+}
+
+/// Half of the width of the 95% interval of a sum over all intervals of a region: `off` is what those that were
+/// measured have of it.
+pub(crate) fn half_of_strata(sampled: &Sampled, off: &[f64]) -> f64 {
     let (mut variance, mut freedom) = (0.0, 0.0);
-    for (phase, (size, measured)) in of_base.phases().into_iter().enumerate() {
-        let own = pairs.clone().filter(|(base, _)| base.phase == phase as u64);
-        let off: Vec<f64> = own.map(|(base, run)| base.cycles as f64 - ratio * run.cycles as f64).collect();
+    for (phase, (size, measured)) in sampled.phases().into_iter().enumerate() {
         if measured < 2 || measured >= size {
             continue;
         }
+        let of_phase = sampled.intervals.iter().zip(off).filter(|(interval, _)| interval.phase == phase as u64);
+        let own: Vec<f64> = of_phase.map(|(_, off)| *off).collect();
         let (n, size) = (measured as f64, size as f64);
-        let mean = off.iter().sum::<f64>() / n;
-        let squares: f64 = off.iter().map(|value| (value - mean).powi(2)).sum();
+        let mean = own.iter().sum::<f64>() / n;
+        let squares: f64 = own.iter().map(|value| (value - mean).powi(2)).sum();
         variance += size * size * (1.0 - n / size) * squares / (n * (n - 1.0));
         freedom += n - 1.0;
     }
     let t = if freedom > 0.0 { student_t(freedom) } else { 0.0 };
-    (sum_run > 0.0).then(|| (t * variance.sqrt() / sum_run, of_base.intervals.len()))
+    t * variance.sqrt()
 }
 
 /// Half of the width of the 95% interval of the ratio of two sums of paired values, of which there must be
 /// `least`.
 fn half_width(pairs: &[(f64, f64)], least: usize) -> Option<f64> {
-    let n = pairs.len() as f64;
     let (sum_base, sum_run) = pairs.iter().fold((0.0, 0.0), |(a, b), (base, run)| (a + base, b + run));
     if pairs.len() < least || sum_run <= 0.0 {
         return None;
     }
     let ratio = sum_base / sum_run;
-    let squares: f64 = pairs.iter().map(|(base, run)| (base - ratio * run).powi(2)).sum();
-    Some(student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / (sum_run / n))
+    let off: Vec<f64> = pairs.iter().map(|(base, run)| base - ratio * run).collect();
+    Some(half_of_sum(&off) / sum_run)
+}
+
+/// Half of the width of the 95% interval of a sum of values whose mean is 0.
+pub(crate) fn half_of_sum(off: &[f64]) -> f64 {
+    let n = off.len() as f64;
+    let squares: f64 = off.iter().map(|value| value * value).sum();
+    student_t(n - 1.0) * (squares * n / (n - 1.0)).sqrt()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_simulator::Sampled;
     use serde_json::json;
 
     fn run(windows: impl Iterator<Item = u64>) -> RunResult {

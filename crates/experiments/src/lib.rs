@@ -38,6 +38,7 @@ mod study_table;
 mod table;
 mod verdict;
 mod vocabulary;
+mod weighted;
 mod whole;
 mod why;
 mod worker;

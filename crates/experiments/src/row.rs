@@ -11,7 +11,8 @@
 //! | `measures.NAME` | derived measures |
 //! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
-//! | `sampled.windows`, `.covered`, `.timed`, `.half.COLUMN` | of a sampled region |
+//! | `cores.windows.NAME`, `cores.intervals.NAME` | lists of several cores, one core after another: by point, by measured interval |
+//! | `sampled.windows`, `.covered`, `.timed`, `.half.COLUMN` | of a sampled region; halves of columns that are lists are lists |
 //! | `sampled.intervals.NAME` | lists: by measured interval, where phases were told apart |
 //! | `cores.stack.NAME` | lists by core: the cycle stack |
 //! | `profile.mappings.NAME`, `profile.code.NAME` | who causes walks and faults: lists by mapping, by instruction |
@@ -45,6 +46,13 @@ pub(crate) const MEASURE: &str = "measures.";
 pub(crate) const SAMPLED: &str = "sampled.";
 /// Half of the 95% interval of another column, in a sampled run.
 pub const HALF_OF_SAMPLED: &str = "sampled.half.";
+/// Names of halves of cores' numbers, without the core's, begin so.
+const CORES: &str = "cores.";
+/// Lists of several cores, one core after another: their points, and what each measured interval has.
+const CORE_LISTS: [(&str, &str); 2] = [
+    ("cores.windows.instructions", "cores.windows.cycles"),
+    ("cores.intervals.instructions", "cores.intervals.cycles"),
+];
 const BUCKET_VALUES: &str = ".buckets.value";
 const BUCKET_COUNTS: &str = ".buckets.count";
 
@@ -111,6 +119,10 @@ const FURTHER: &[(&str, &str, &str)] = &[
     ("cores.instructions", "instructions", "By core: instructions of the measured region."),
     ("cores.cycles", "cycles", "By core: cycles of the measured region."),
     ("cores.ipc", "instructions per cycle", "By core: instructions per cycle."),
+    (CORE_LISTS[0].0, "instructions", "By core and point of the measured region: instructions since its begin."),
+    (CORE_LISTS[0].1, "cycles", "By core and point of the measured region: cycles since its begin."),
+    (CORE_LISTS[1].0, "instructions", "By core and measured interval: instructions."),
+    (CORE_LISTS[1].1, "cycles", "By core and measured interval: cycles."),
     ("windows.instructions", "instructions", "By point of the measured region: instructions since its begin."),
     ("windows.cycles", "cycles", "By point of the measured region: cycles since its begin."),
     ("host.seconds", "seconds", "Time of the sim host's threads for this cell, without decoding the program."),
@@ -214,7 +226,8 @@ pub fn counter_columns(schema: &Schema) -> BTreeMap<String, Column> {
 /// Unit and meaning of the columns of a sampled region; `known` are those of the other columns.
 pub(crate) fn sample_columns(sampled: &Sampled, known: &BTreeMap<String, Column>) -> BTreeMap<String, Column> {
     let half = |name: &String| {
-        let of = known.get(name)?;
+        let name = of_core(name).map_or(name.clone(), |(_, name)| format!("{CORES}{name}"));
+        let of = known.get(&name)?;
         let meaning = format!("Half of the width of the 95% interval of `{name}`.");
         Some((format!("{HALF_OF_SAMPLED}{name}"), Column::new(of.unit.clone(), meaning)))
     };
@@ -222,6 +235,27 @@ pub(crate) fn sample_columns(sampled: &Sampled, known: &BTreeMap<String, Column>
     let fixed = OF_SAMPLES.iter().chain(intervals);
     let fixed = fixed.map(|(name, unit, meaning)| ((*name).to_owned(), Column::new(*unit, *meaning)));
     fixed.chain(sampled.half.keys().filter_map(half)).collect()
+}
+
+/// The core and the rest of the name of a core's number: `cores.3.ipc`.
+fn of_core(name: &str) -> Option<(usize, &str)> {
+    let (number, name) = name.strip_prefix(CORES)?.split_once('.')?;
+    Some((number.parse().ok()?, name))
+}
+
+/// Halves by column: those of cores are lists.
+fn columns_of_halves(half: &BTreeMap<String, f64>, cores: usize) -> BTreeMap<String, Value> {
+    let mut columns: BTreeMap<String, Value> = BTreeMap::new();
+    for (name, half) in half {
+        match of_core(name).filter(|(number, _)| *number < cores) {
+            None => _ = columns.insert(name.clone(), (*half).into()),
+            Some((number, name)) => {
+                let list = columns.entry(format!("{CORES}{name}")).or_insert_with(|| vec![Value::Null; cores].into());
+                list[number] = (*half).into();
+            }
+        }
+    }
+    columns
 }
 
 /// The name of a spec's file: 32 hexadecimal digits.
@@ -280,6 +314,12 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
         let cycles = |core: &CoreResult| core.stack.get(part).copied().into();
         put(&format!("{CORE_STACK}{part}"), list(&run.cores, cycles));
     }
+    let of_cores = [|core: &CoreResult| core.windows.clone(), |core: &CoreResult| core.intervals.clone()];
+    for ((first, second), of) in CORE_LISTS.into_iter().zip(of_cores) {
+        let all: Vec<(u64, u64)> = run.cores.iter().flat_map(of).collect();
+        put(first, list(&all, |point| point.0.into()));
+        put(second, list(&all, |point| point.1.into()));
+    }
     put("windows.instructions", list(&run.windows, |point| point.0.into()));
     put("windows.cycles", list(&run.windows, |point| point.1.into()));
     if let Some(series) = &run.series {
@@ -292,7 +332,8 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
         for ((name, ..), value) in OF_SAMPLES.iter().zip([windows, covered, timed]) {
             row.insert((*name).to_owned(), (*value).into());
         }
-        row.extend(half.iter().map(|(name, half)| (format!("{HALF_OF_SAMPLED}{name}"), (*half).into())));
+        let halves = columns_of_halves(half, run.cores.len()).into_iter();
+        row.extend(halves.map(|(name, half)| (format!("{HALF_OF_SAMPLED}{name}"), half)));
     }
     if let Some(profile) = &run.profile {
         profile_columns::put(&mut row, profile);
@@ -451,7 +492,7 @@ impl<'r> Reader<'r> {
         let core = |((instructions, cycles), (name, ipc)): ((u64, u64), (&Value, &Value))| {
             let program = name.as_str().ok_or_else(|| wrong("cores.program", "a list of texts"))?.to_owned();
             let ipc = self.float_of("cores.ipc", ipc)?;
-            Ok(CoreResult { program, instructions, cycles, ipc, stack: BTreeMap::new() })
+            Ok(CoreResult { program, instructions, cycles, ipc, ..CoreResult::default() })
         };
         let cores = points.into_iter().zip(names.iter().zip(ipc)).map(core);
         let mut cores: Vec<CoreResult> = cores.collect::<Result<_, String>>()?;
@@ -463,7 +504,22 @@ impl<'r> Reader<'r> {
             }
             cores.iter_mut().zip(cycles).for_each(|(core, cycles)| _ = core.stack.insert(part.to_owned(), cycles));
         }
+        let [windows, intervals] = CORE_LISTS.map(|lists| self.of_each_core(lists, cores.len()));
+        cores.iter_mut().zip(windows?).for_each(|(core, own)| core.windows = own);
+        cores.iter_mut().zip(intervals?).for_each(|(core, own)| core.intervals = own);
         Ok(cores)
+    }
+
+    /// The pairs of each core of two columns that have one core after another; nothing if the row does not have them.
+    fn of_each_core(&self, (first, second): (&str, &str), cores: usize) -> Result<Vec<Vec<(u64, u64)>>, String> {
+        if !self.row.contains_key(first) {
+            return Ok(Vec::new());
+        }
+        let all = self.pairs(first, second)?;
+        if all.len() % cores.max(1) != 0 {
+            return Err(wrong(first, "a list with as many numbers for each core"));
+        }
+        Ok(all.chunks((all.len() / cores.max(1)).max(1)).map(<[(u64, u64)]>::to_vec).collect())
     }
 
     fn sampled(&self) -> Result<Option<Sampled>, String> {
@@ -471,14 +527,18 @@ impl<'r> Reader<'r> {
             return Ok(None);
         }
         let [windows, covered, timed] = OF_SAMPLES.map(|(name, ..)| self.whole(name));
-        let half = self.below(HALF_OF_SAMPLED).map(|(name, value)| Ok((name.to_owned(), self.float_of(name, value)?)));
-        Ok(Some(Sampled {
-            windows: windows?,
-            covered: covered?,
-            timed: timed?,
-            half: half.collect::<Result<BTreeMap<_, _>, String>>()?,
-            intervals: self.intervals()?,
-        }))
+        let mut half: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, value) in self.below(HALF_OF_SAMPLED) {
+            match (value.as_array(), name.strip_prefix(CORES)) {
+                (Some(list), Some(of)) => {
+                    for (number, value) in list.iter().enumerate().filter(|(_, value)| !value.is_null()) {
+                        half.insert(format!("{CORES}{number}.{of}"), self.float_of(name, value)?);
+                    }
+                }
+                _ => _ = half.insert(name.to_owned(), self.float_of(name, value)?),
+            }
+        }
+        Ok(Some(Sampled { windows: windows?, covered: covered?, timed: timed?, half, intervals: self.intervals()? }))
     }
 
     fn intervals(&self) -> Result<Vec<MeasuredInterval>, String> {
@@ -586,7 +646,7 @@ mod tests {
         fn core()(program in ".*", instructions in any::<u64>(), cycles in any::<u64>(), ipc in number(),
                   base in any::<u64>(), walk_dram in any::<u64>()) -> CoreResult {
             let stack = [("base".to_owned(), base), ("walk_dram".to_owned(), walk_dram)].into();
-            CoreResult { program, instructions, cycles, ipc, stack }
+            CoreResult { program, instructions, cycles, ipc, stack, ..CoreResult::default() }
         }
     }
 
@@ -633,8 +693,17 @@ mod tests {
                  counters in btree_map("(mmu|kernel|core)\\.[a-z_.0-9]{1,12}", any::<u64>(), 0..6),
                  histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number(),
                  series in prop::option::of(series()), profile in prop::option::of(profile()),
-                 sampled in prop::option::of(sampled())) -> RunResult {
+                 sampled in prop::option::of(sampled()), intervals in 0..3u64) -> RunResult {
             let [simulated_instructions, simulated_accesses, cycles, checked_translations] = numbers;
+            let (mut cores, mut sampled) = (cores, sampled);
+            for (number, core) in cores.iter_mut().enumerate() {
+                core.windows = windows.iter().map(|point| (point.0 / 3, point.1 ^ number as u64)).collect();
+                core.intervals = (0..intervals).map(|interval| (interval, number as u64)).collect();
+                if let Some(sampled) = &mut sampled {
+                    sampled.half.insert(format!("cores.{number}.ipc"), 0.5 / (1.0 + number as f64));
+                    sampled.half.insert(format!("cores.{number}.stack.base"), number as f64);
+                }
+            }
             RunResult {
                 simulated_instructions, simulated_accesses, cycles, checked_translations, ipc, windows, cores,
                 measures, counters, histograms, series, profile, sampled, speedup: 1.0, weighted_speedup: 1.0,
@@ -683,7 +752,8 @@ mod tests {
 
     #[test]
     fn what_is_no_row_is_named_by_its_column() {
-        let row = row_of(&CellInfo::default(), &RunResult::default());
+        let run = RunResult::default();
+        let row = row_of(&CellInfo::default(), &run);
         let error = |change: &dyn Fn(&mut Row)| {
             let mut row = row.clone();
             change(&mut row);
@@ -693,6 +763,14 @@ mod tests {
         assert!(error(&|row| _ = row.insert("ipc".into(), "x".into())).contains("`ipc` is not a number"));
         assert!(error(&|row| _ = row.insert("mmu.walks".into(), (-1).into())).contains("`mmu.walks`"));
         assert!(error(&|row| _ = row.insert("windows.cycles".into(), vec![1].into())).contains("`windows.cycles`"));
+        let two = RunResult { cores: vec![CoreResult { windows: vec![(1, 2)], ..CoreResult::default() }; 2], ..run };
+        let mut row = row_of(&CellInfo::default(), &two);
+        for column in [CORE_LISTS[0].0, CORE_LISTS[0].1] {
+            row.insert(column.into(), vec![1, 2, 3].into());
+        }
+        assert!(
+            run_of(&row, Value::Null).unwrap_err().contains("`cores.windows.instructions` is not a list with as many")
+        );
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::ops::Range;
 enum Value {
     /// A number, if the run has it, and how it is shown.
     Number(fn(&RunResult) -> Option<f64>, fn(f64) -> String),
-    /// Several numbers.
-    Text(fn(&RunResult) -> String),
+    /// Several numbers, with a slash between two; none if the run has nothing of the kind.
+    Several(fn(&RunResult) -> Vec<f64>, fn(f64) -> String),
 }
 
 impl Value {
@@ -24,25 +24,43 @@ impl Value {
     /// with half of its interval. Speed-ups are over `base`.
     fn shown(self, run: &RunResult, base: Option<&RunResult>) -> String {
         match self {
-            Value::Text(text) => text(run),
             Value::Number(value, shown) => with_interval(run, base, value, shown),
+            Value::Several(values, shown) => {
+                let of = |at: usize| known(run, base, |run| values(run).get(at).copied());
+                let known: Vec<(f64, Option<f64>)> = (0..values(run).len()).filter_map(of).collect();
+                let joined = |of: &dyn Fn(&(f64, Option<f64>)) -> f64| {
+                    known.iter().map(|one| shown(of(one))).collect::<Vec<_>>().join("/")
+                };
+                let any_half = known.iter().any(|(_, half)| half.is_some_and(|half| half > 0.0));
+                let halves =
+                    if any_half { format!(" ± {}", joined(&|of| of.1.unwrap_or(0.0))) } else { String::new() };
+                if known.is_empty() { "-".into() } else { joined(&|of| of.0) + &halves }
+            }
         }
     }
 }
 
-/// A number of a run; over several seeds, the mean with half of its interval.
+/// A number of a run, with half of its interval if it has one; over several seeds, the mean.
+fn known(
+    run: &RunResult,
+    base: Option<&RunResult>,
+    value: impl Fn(&RunResult) -> Option<f64>,
+) -> Option<(f64, Option<f64>)> {
+    let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(&value).collect();
+    match Spread::of(&of_seeds) {
+        Some(Spread { mean, half, .. }) => Some((mean, half)),
+        None => value(run).map(|number| (number, half_of(&value, run, base))),
+    }
+}
+
+/// The same as the table has it.
 fn with_interval(
     run: &RunResult,
     base: Option<&RunResult>,
     value: impl Fn(&RunResult) -> Option<f64>,
     shown: fn(f64) -> String,
 ) -> String {
-    let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(&value).collect();
-    let known = match Spread::of(&of_seeds) {
-        Some(Spread { mean, half, .. }) => Some((mean, half)),
-        None => value(run).map(|number| (number, half_of(&value, run, base))),
-    };
-    match known {
+    match known(run, base, value) {
         Some((number, Some(half))) if half > 0.0 => format!("{} ± {}", shown(number), shown(half)),
         Some((number, _)) => shown(number),
         None => "-".into(),
@@ -57,21 +75,15 @@ fn counter(run: &RunResult, name: &str) -> f64 {
     run.counters.get(name).copied().unwrap_or(0) as f64
 }
 
-fn percent(run: &RunResult, name: &str) -> String {
-    format!("{:.0}", 100.0 * run.measure(name))
+/// The shares of walk loads that each level has served, in percent: L1 where it has any, L2, LLC, DRAM.
+fn served(run: &RunResult) -> Vec<f64> {
+    let has = |name: &&&str| !name.ends_with("l1") || run.measure(name) > 0.0;
+    let levels = if run.measure("walk_accesses_mean") == 0.0 { &[][..] } else { &SERVED };
+    levels.iter().filter(has).map(|name| 100.0 * run.measure(name)).collect()
 }
 
-fn served(run: &RunResult) -> String {
-    if run.measure("walk_accesses_mean") == 0.0 {
-        return "-".into();
-    }
-    let mut shares = Vec::new();
-    if run.measure("walk_served_l1") > 0.0 {
-        shares.push(percent(run, "walk_served_l1"));
-    }
-    shares.extend(["walk_served_l2", "walk_served_llc", "walk_served_dram"].map(|name| percent(run, name)));
-    shares.join("/")
-}
+/// The measures of these shares.
+const SERVED: [&str; 4] = ["walk_served_l1", "walk_served_l2", "walk_served_llc", "walk_served_dram"];
 
 fn of_walks(run: &RunResult, measure: &str) -> Option<f64> {
     run.counters.get("mmu.walks").filter(|walks| **walks > 0).map(|_| run.measure(measure))
@@ -118,7 +130,7 @@ const ROWS: [Row; 17] = [
             "measures.walk_served_llc",
             "measures.walk_served_dram",
         ],
-        Value::Text(served),
+        Value::Several(served, |share| format!("{share:.0}")),
     ),
     (
         PREFETCHED[0],
@@ -155,7 +167,7 @@ const ROWS: [Row; 17] = [
     (
         "page faults, set-up/measured",
         &["measures.setup_page_faults", "measures.page_faults"],
-        Value::Text(|run| format!("{}/{}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))),
+        Value::Several(|run| vec![run.measure("setup_page_faults"), run.measure("page_faults")], count),
     ),
     (
         "OS share of cycles",
@@ -234,15 +246,19 @@ pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
     let cores = &shown.first().filter(|run| run.cores.len() > 1)?.cores;
     let labels: Vec<String> =
         cores.iter().enumerate().map(|(number, core)| format!("core {number}, {}", core.program)).collect();
-    let ipc = |run: &RunResult, at: usize| run.cores.get(at).map_or("-".into(), |core| format!("{:.3}", core.ipc));
+    let ipc = |run: &RunResult, at: usize| {
+        with_interval(run, None, |run| run.cores.get(at).map(|core| core.ipc), three_digits)
+    };
     let mut rows: Vec<(&str, Vec<String>)> = labels
         .iter()
         .enumerate()
         .map(|(at, label)| (label.as_str(), shown.iter().map(|run| ipc(run, at)).collect()))
         .collect();
     if runs.first().is_some_and(|run| run.ipc > 0.0) {
-        let weighted = shown.iter().map(|run| format!("{:.3}x", run.weighted_speedup)).collect();
-        rows.push((WEIGHTED, weighted));
+        let weighted = |run: &&RunResult| {
+            with_interval(run, runs.first(), |run| Some(run.weighted_speedup), |value| format!("{value:.3}x"))
+        };
+        rows.push((WEIGHTED, shown.iter().map(weighted).collect()));
     }
     let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
     let blocks = blocks(CORES, &names, &rows, width).into_iter();

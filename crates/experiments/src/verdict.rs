@@ -86,7 +86,11 @@ impl Verdict {
 /// Speed-ups of a mix in which each program counts the same. All others are of the time until the last core
 /// ends.
 fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
-    let one = |other: &&Candidate<'_>| format!("{} {:.3}", other.run.design, other.run.weighted_speedup);
+    let one = |other: &&Candidate<'_>| {
+        let speed_up = SpeedUp::weighted(base.run, other.run);
+        let half = speed_up.and_then(|of| of.half).map_or(String::new(), |half| format!(" ± {half:.3}"));
+        format!("{} {:.3}{half}", other.run.design, other.run.weighted_speedup)
+    };
     let all: Vec<String> = others.iter().map(one).collect();
     let mut last: Vec<Option<String>> = others.iter().chain([&base]).map(|of| last_core(of.run)).collect();
     last.dedup();

@@ -5,7 +5,7 @@ use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
 use crate::phases::PhasePlan;
-use crate::result::{RunResult, Schema, Status, join_schemas};
+use crate::result::{CoreResult, RunResult, Schema, Status, join_schemas};
 use crate::spec::{Sampling, Spec};
 use crate::stream::SharedStream;
 use crate::timeline::TimelinePart;
@@ -259,16 +259,15 @@ pub fn set_speedups(runs: &mut [RunResult]) {
     let (base, cores) = (first.ipc, first.cores.clone());
     for run in runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
-        let ratios: Vec<f64> = run
-            .cores
-            .iter()
-            .zip(&cores)
-            .filter(|(_, base)| base.ipc > 0.0)
-            .map(|(own, base)| own.ipc / base.ipc)
-            .collect();
-        run.weighted_speedup =
-            if ratios.is_empty() { run.speedup } else { ratios.iter().sum::<f64>() / ratios.len() as f64 };
+        run.weighted_speedup = weighted_speedup(&cores, &run.cores).unwrap_or(run.speedup);
     }
+}
+
+/// The mean over the cores of the ratio of their instructions per cycle; `None` if no core of the base has run.
+pub fn weighted_speedup(base: &[CoreResult], cores: &[CoreResult]) -> Option<f64> {
+    let ratios = cores.iter().zip(base).filter(|(_, base)| base.ipc > 0.0).map(|(own, base)| own.ipc / base.ipc);
+    let (count, sum) = ratios.fold((0, 0.0), |(count, sum), ratio| (count + 1, sum + ratio));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// The waiting job with the fewest slices, or `None` when all have ended.

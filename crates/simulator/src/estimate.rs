@@ -3,12 +3,14 @@
 //! What was measured belongs to strata: windows to one, intervals to that of their phase. Each number is
 //! computed as a function of weighted sums, and again without one group of a stratum at a time. The spread of
 //! these is the jackknife's variance (Efron and Stein, Annals of Statistics 1981), which is that of ratios
-//! too; that of strata adds up (Jones, JRSS B 1974).
+//! too; that of strata adds up (Jones, JRSS B 1974). A percentile is no smooth function of sums, but the share
+//! of what is at most as large is a ratio: the ends of its interval, read off the distribution, are those of the
+//! percentile (Woodruff, JASA 1952).
 
-use crate::measured::Measured;
+use crate::measured::{Measured, share};
 use crate::result::MEASURES;
 use crate::spec::Spec;
-use ambulator_base::student_t;
+use ambulator_base::{Histogram, student_t};
 use std::collections::BTreeMap;
 
 /// A stratum's samples are dealt out to this many groups at most.
@@ -18,6 +20,9 @@ const LEAST_GROUPS: usize = 8;
 /// What is left of a stratum without a group stands for all of it: weights grow, in whole numbers of this
 /// part.
 const PART: u64 = 1 << 10;
+
+/// The percentiles of a histogram that results have: the ends of their names, and their shares.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
 /// Sums of counters by name.
 pub(crate) type Counts = BTreeMap<String, u64>;
@@ -163,19 +168,61 @@ impl Samples {
         }
         let freedom: usize = spread.iter().map(|at| self.strata[*at].groups.len() - 1).sum();
         let t = student_t(freedom as f64);
-        variances.into_iter().map(|(name, variance)| (name, t * variance.sqrt())).collect()
+        let half = |(name, variance): (String, f64)| (name, t * variance.sqrt());
+        let mut halves: BTreeMap<String, f64> = variances.into_iter().map(half).collect();
+        let weight: u64 = self.strata.iter().map(|stratum| stratum.weight).sum();
+        for (name, histogram) in self.sum.measured.histograms() {
+            let measured = histogram.count() as f64 * self.count as f64 / weight.max(1) as f64;
+            for (percentile, share) in PERCENTILES {
+                let name = format!("{name}.{percentile}");
+                // Of few samples, none may be beyond the percentile: then they say nothing of how far it can be.
+                let least = t * (share * (1.0 - share) / measured.max(1.0)).sqrt();
+                let of_share = halves.remove(&name).unwrap_or(0.0).max(least);
+                halves.extend(half_of_percentile(histogram, share, of_share).map(|half| (name, half)));
+            }
+        }
+        halves
     }
 }
 
-/// Every number of a sample. A sum is what its rate makes of the instructions of `whole`.
+/// Half of the 95% interval of a percentile: as far as it is from those of the shares at the ends of the interval
+/// around its own. What is within a bucket of the histogram is the same. `None` if an end is beyond all samples.
+fn half_of_percentile(histogram: &Histogram, share: f64, half_of_share: f64) -> Option<f64> {
+    let own = histogram.percentile(share);
+    let (low, high) = (share - half_of_share, share + half_of_share);
+    let ends = [low, high].map(|end| histogram.percentile(end).abs_diff(own) as f64);
+    (histogram.count() == 0 || (low > 0.0 && high < 1.0)).then_some(ends[0].max(ends[1]))
+}
+
+/// Every number of a sample. A sum is what its rate makes of the instructions of `whole`. In the place of a
+/// percentile is the share of what is at most as large as that of `whole`.
 fn numbers(sample: &Sample, whole: &Sample, spec: &Spec) -> BTreeMap<String, f64> {
     let instructions = |of: &Sample| of.measured.totals.run.instructions.max(1) as f64;
     let scale = instructions(whole) / instructions(sample);
-    let mut all = BTreeMap::from([("ipc".to_owned(), sample.measured.ipc())]);
+    let Measured { totals, cores, cycles, .. } = &sample.measured;
+    let mut all = BTreeMap::from([
+        ("ipc".to_owned(), sample.measured.ipc()),
+        ("cycles".to_owned(), *cycles as f64 * scale),
+        ("accesses".to_owned(), (totals.run.loads + totals.run.stores) as f64 * scale),
+    ]);
     for (name, value) in sample.measured.measures(spec, true) {
         all.insert(format!("measures.{name}"), if is_sum(name) { value * scale } else { value });
     }
     all.extend(sample.counts.iter().map(|(name, value)| (name.clone(), *value as f64 * scale)));
+    for ((name, own), (_, of_whole)) in sample.measured.histograms().into_iter().zip(whole.measured.histograms()) {
+        all.insert(format!("{name}.count"), own.count() as f64 * scale);
+        all.insert(format!("{name}.mean"), own.mean());
+        for (percentile, share) in PERCENTILES {
+            all.insert(format!("{name}.{percentile}"), own.share_up_to(of_whole.percentile(share)));
+        }
+    }
+    for (number, core) in cores.iter().enumerate() {
+        let mut put = |name: &str, value: f64| _ = all.insert(format!("cores.{number}.{name}"), value);
+        put("instructions", core.instructions as f64 * scale);
+        put("cycles", core.cycles as f64 * scale);
+        put("ipc", share(core.instructions, core.cycles));
+        core.stack().for_each(|(part, cycles)| put(&format!("stack.{part}"), cycles as f64 * scale));
+    }
     all
 }
 

@@ -54,7 +54,9 @@ mod windows;
 pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use checkpoint::{Checkpoint, CheckpointStart, LoadState, SaveState};
 pub use colours::colour_warnings;
-pub use compare::{Comparison, Job, Outcome, Progress, READ_ONCE, Silent, compare, compare_planned, set_speedups};
+pub use compare::{
+    Comparison, Job, Outcome, Progress, READ_ONCE, Silent, compare, compare_planned, set_speedups, weighted_speedup,
+};
 pub use error::{SimError, Stop};
 pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};

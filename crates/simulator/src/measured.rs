@@ -42,6 +42,14 @@ pub(crate) struct OfCore {
     pub window: CoreCounters,
 }
 
+impl OfCore {
+    /// The core's cycle stack: its parts, and the cycles of each.
+    pub fn stack(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = CoreCounters::DEFS.iter().zip(self.window.values());
+        all.filter_map(|(def, cycles)| Some((def.name.strip_prefix("stack_")?, cycles)))
+    }
+}
+
 /// What a part of the region has measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
@@ -76,6 +84,11 @@ impl Measured {
         self.epochs.samples += epochs.samples;
         self.epochs.l2 += epochs.l2;
         self.epochs.llc += epochs.llc;
+    }
+
+    /// The histograms of a result, by name.
+    pub fn histograms(&self) -> [(&'static str, &Histogram); 2] {
+        [("walk_latency", &self.walk_latency), ("walk_loads", &self.walk_loads)]
     }
 
     /// Instructions per cycle, all cores together; 0 without time.

@@ -8,10 +8,11 @@ use crate::measured::{Measured, OfCore, share};
 use crate::os_events::OperatingSystem;
 use crate::profile::Profile;
 use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
+use crate::sampling::Sampler;
 use crate::spec::Spec;
 use crate::stream::SharedStream;
+use crate::windows::Point;
 use ambulator_base::{CounterSink, Counters};
-use ambulator_hardware::CoreCounters;
 use std::collections::BTreeMap;
 
 /// Reports every counter of the hardware to `sink`, core by core.
@@ -29,12 +30,6 @@ fn report_hardware(hw: &Hardware, sink: &mut dyn CounterSink) {
 pub(crate) fn report_counters(hw: &Hardware, os: &OperatingSystem, sink: &mut dyn CounterSink) {
     report_hardware(hw, sink);
     os.report_counters(sink);
-}
-
-/// The cycle stack of a core.
-fn stack_of(window: &CoreCounters) -> BTreeMap<String, u64> {
-    let all = CoreCounters::DEFS.iter().zip(window.values());
-    all.filter_map(|(def, value)| Some((def.name.strip_prefix("stack_")?.to_owned(), value))).collect()
 }
 
 impl Machine {
@@ -56,14 +51,25 @@ impl Machine {
     }
 
     /// What each core has measured.
-    fn core_results(&self, measured: &Measured) -> Vec<CoreResult> {
-        let result = |(core, of): (&crate::core::Core, &OfCore)| {
-            let OfCore { instructions, cycles, ref window } = *of;
-            let program = core.stream.identity().name.clone();
-            let stack = if cycles > 0 { stack_of(window) } else { BTreeMap::new() };
-            CoreResult { program, instructions, cycles, ipc: share(instructions, cycles), stack }
+    fn core_results(&self, measured: &Measured, points: &[Point]) -> Vec<CoreResult> {
+        let intervals = self.sampler.as_ref().map_or(&[][..], Sampler::intervals_of_cores);
+        let result = |(number, (core, of)): (usize, (&crate::core::Core, &OfCore))| {
+            let OfCore { instructions, cycles, .. } = *of;
+            CoreResult {
+                program: core.stream.identity().name.clone(),
+                instructions,
+                cycles,
+                ipc: share(instructions, cycles),
+                stack: if cycles > 0 {
+                    of.stack().map(|(part, of)| (part.to_owned(), of)).collect()
+                } else {
+                    BTreeMap::new()
+                },
+                windows: points.iter().filter_map(|point| point.cores.get(number).copied()).collect(),
+                intervals: intervals.get(number).cloned().unwrap_or_default(),
+            }
         };
-        self.hw.cores.iter().zip(&measured.cores).map(result).collect()
+        self.hw.cores.iter().zip(&measured.cores).enumerate().map(result).collect()
     }
 
     /// Who causes page walks and page faults, with `run.profile`.
@@ -122,6 +128,11 @@ impl Machine {
             .for_each(|(name, value)| put(name, value));
         self.memory.measures().into_iter().for_each(|(name, value)| put(name, value));
 
+        let points = match &self.sampler {
+            Some(sampler) => sampler.points(),
+            None if timing => self.statistics.windows(&self.hw),
+            None => Vec::new(),
+        };
         let result = RunResult {
             design: design.to_owned(),
             program: self.program_name(),
@@ -133,25 +144,17 @@ impl Machine {
             ipc: measured.ipc(),
             speedup: 1.0,
             weighted_speedup: 1.0,
-            windows: match &self.sampler {
-                Some(sampler) => sampler.points(),
-                None if timing => self.statistics.windows(&self.hw),
-                None => Vec::new(),
-            },
+            windows: points.iter().map(|point| point.all).collect(),
             series: self.statistics.series(&self.hw, &self.os),
             sampled: self.sampler.as_ref().map(|sampler| sampler.result(&self.hw, spec)),
             profile: self.profile(),
-            cores: self.core_results(&measured),
+            cores: self.core_results(&measured, &points),
             checked_translations: self.checker.checked(),
             sim_host_seconds: 0.0,
             sim_host_setup_seconds: 0.0,
             measures,
             counters: all.values.clone(),
-            histograms: [
-                ("walk_latency".to_owned(), HistogramResult::from(&measured.walk_latency)),
-                ("walk_loads".to_owned(), HistogramResult::from(&measured.walk_loads)),
-            ]
-            .into(),
+            histograms: measured.histograms().map(|(name, of)| (name.to_owned(), HistogramResult::from(of))).into(),
             spec: serde_json::to_value(spec).unwrap_or_default(),
             identity,
             seed: spec.run.seed,

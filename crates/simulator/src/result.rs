@@ -110,6 +110,13 @@ pub struct CoreResult {
     /// counters `core.window.stack_...`. Empty in functional mode.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stack: BTreeMap<String, u64>,
+    /// Of several cores: this one's instructions and cycles at the points of the region that
+    /// [`RunResult::windows`] has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<(u64, u64)>,
+    /// Of several cores: this one's instructions and cycles in each of [`Sampled::intervals`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<(u64, u64)>,
 }
 
 /// How a region was sampled (`run.sampling`), and how far its numbers can be trusted.
@@ -121,8 +128,10 @@ pub struct Sampled {
     pub covered: u64,
     /// Of these, instructions for which time was simulated: the windows, and what comes before each.
     pub timed: u64,
-    /// Half of the width of the 95% interval: of `ipc`, of `measures.NAME`, and of counters by their names.
-    /// Empty if there are too few windows for one.
+    /// Half of the width of the 95% interval: of `ipc`, `cycles` and `accesses`, of `measures.NAME`, of counters by
+    /// their names, of histograms (`walk_latency.p99`), and of cores (`cores.0.ipc`, `cores.0.stack.walk_dram`).
+    /// What is known has none: states at the end, and what is of the set-up; a percentile has none where so few
+    /// samples are beyond it that it may be anywhere. Empty if there are too few windows for any.
     pub half: BTreeMap<String, f64>,
     /// The intervals that were measured, where phases were told apart: counters, cycles and instructions are
     /// then estimates for the whole region, in which each counts as often as its weight says. Empty for

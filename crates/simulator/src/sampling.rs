@@ -17,7 +17,7 @@ use crate::phases::PhasePlan;
 use crate::report::report_counters;
 use crate::result::{Gathered, MeasuredInterval, Sampled};
 use crate::spec::{RunSpec, Sampling, Spec};
-use crate::windows::Windows;
+use crate::windows::{Point, Windows};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -124,6 +124,8 @@ pub(crate) struct Sampler {
     samples: Samples,
     /// By interval of a plan, what it has measured.
     intervals: Vec<MeasuredInterval>,
+    /// By core, if there are several, and interval: instructions and cycles.
+    intervals_of_cores: Vec<Vec<(u64, u64)>>,
     points: Windows,
     /// Counters at the window's begin that were not set to zero: they count from the machine's start.
     before: Counts,
@@ -154,6 +156,7 @@ impl Sampler {
             ended: 0,
             samples: schedule.samples(),
             intervals: Vec::new(),
+            intervals_of_cores: Vec::new(),
             points: Windows::default(),
             before: Counts::new(),
             schedule,
@@ -209,10 +212,14 @@ impl Sampler {
         &self.samples.sum().measured
     }
 
-    /// Points of the region as it was measured: instructions and cycles so far.
-    pub fn points(&self) -> Vec<(u64, u64)> {
-        let Measured { totals, cycles, .. } = self.measured();
-        self.points.until(totals.run.instructions, *cycles)
+    /// Points of the region as it was measured.
+    pub fn points(&self) -> Vec<Point> {
+        self.points.until(Point::of_measured(self.measured()))
+    }
+
+    /// By core: its instructions and cycles in each measured interval of a plan. Nothing for one core.
+    pub fn intervals_of_cores(&self) -> &[Vec<(u64, u64)>] {
+        &self.intervals_of_cores
     }
 
     /// Puts the windows' counts in the place of those of `all` that counted since the last window's begin.
@@ -239,23 +246,30 @@ impl Sampler {
                     instructions: measured.totals.run.instructions,
                     cycles: measured.cycles,
                 });
+                let of_cores = Point::of_measured(&measured).cores;
+                self.intervals_of_cores.resize(of_cores.len(), Vec::new());
+                self.intervals_of_cores.iter_mut().zip(of_cores).for_each(|(all, own)| all.push(own));
                 (choice.phase, choice.weight)
             }
         };
         self.samples.add(&Sample { measured, counts }, stratum, weight);
         if self.points.is_due() {
-            let Measured { totals, cycles, .. } = &self.samples.sum().measured;
-            self.points.take(totals.run.instructions, *cycles);
+            self.points.take(Point::of_measured(&self.samples.sum().measured));
         }
     }
 
     /// How the region was sampled, with half of the 95% interval of every number.
     pub fn result(&self, hw: &Hardware, spec: &Spec) -> Sampled {
+        let mut half = self.halves(spec);
+        // What the set-up had is known.
+        if let Some(faults) = half.get("measures.page_faults").copied() {
+            half.insert("measures.page_faults_all".to_owned(), faults);
+        }
         Sampled {
             windows: self.samples.count(),
             covered: self.covered(hw),
             timed: self.timed,
-            half: self.halves(spec),
+            half,
             intervals: self.intervals.clone(),
         }
     }

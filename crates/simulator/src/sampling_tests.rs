@@ -4,7 +4,7 @@ use crate::estimate::{Sample, Samples};
 use crate::measured::{Measured, OfCore};
 use crate::sampling::Sampler;
 use crate::spec::{RunSpec, Sampling, Spec};
-use ambulator_base::{Random, student_t};
+use ambulator_base::{Histogram, Random, student_t};
 use std::collections::BTreeMap;
 
 fn sampler() -> Sampler {
@@ -120,4 +120,67 @@ fn what_was_measured_whole_has_no_interval_left() {
     let half = samples.halves(&Spec::default());
     assert!(half["ipc"] == 0.0 && half["mmu.l2_tlb_misses"] == 0.0, "{half:?}");
     assert_eq!(samples.sum().measured.cycles, 24_500);
+}
+
+#[test]
+fn each_core_has_the_interval_of_a_core_alone() {
+    // One core is the other's window, a window later: their speeds are the same, their intervals too.
+    let (mut sampler, mut random) = (sampler(), Random::new(8));
+    let cycles: Vec<u64> = (0..30).map(|_| 3000 + random.below(2000)).collect();
+    for at in 0..cycles.len() {
+        let of = |cycles: u64| OfCore { instructions: 1000, cycles, ..OfCore::default() };
+        let (mut measured, counts) = window(2000, cycles[at].max(cycles[(at + 1) % 30]), 5);
+        measured.cores = vec![of(cycles[at]), of(cycles[(at + 1) % 30])];
+        sampler.add_window(measured, counts);
+    }
+    let half = sampler.halves(&Spec::default());
+    let n = cycles.len() as f64;
+    let mean = cycles.iter().sum::<u64>() as f64 / n;
+    let squares: f64 = cycles.iter().map(|of| (*of as f64 - mean).powi(2)).sum();
+    let of_cycles = student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt();
+    for core in 0..2 {
+        let ipc = half[&format!("cores.{core}.ipc")];
+        let expected = of_cycles * 1000.0 / mean.powi(2);
+        assert!((ipc / expected - 1.0).abs() < 0.03, "core {core}: {ipc} and {expected}");
+        assert!((half[&format!("cores.{core}.cycles")] / (n * of_cycles) - 1.0).abs() < 0.03, "{half:?}");
+        assert!(half[&format!("cores.{core}.instructions")] < 1e-6, "all windows have as many");
+    }
+    assert!(half["ipc"] < half["cores.0.ipc"] * 2.0 && half["cycles"] > 0.0, "{half:?}");
+}
+
+#[test]
+fn the_interval_of_a_percentile_has_the_true_one() {
+    // Latencies of a window lie around a level of its own, as walks of one part of a program do.
+    let mut random = Random::new(11);
+    let mut latency = |level: u64| 20 + level * (1 + random.below(40)) / 10;
+    let mut levels = Random::new(12);
+    let mut of_window = || {
+        let level = 20 + levels.below(30);
+        (0..20).map(|_| latency(level)).collect::<Vec<u64>>()
+    };
+    let histogram = |all: &[Vec<u64>]| {
+        let mut histogram = Histogram::default();
+        all.iter().flatten().for_each(|of| histogram.add(*of));
+        histogram
+    };
+    let truth = histogram(&(0..20_000).map(|_| of_window()).collect::<Vec<_>>());
+    let (mut within, mut halves) = ([0u32; 3], [0.0; 3]);
+    for _ in 0..100 {
+        let mut sampler = sampler();
+        for _ in 0..200 {
+            let (mut measured, counts) = window(1000, 4000, 7);
+            measured.walk_latency = histogram(&[of_window()]);
+            sampler.add_window(measured, counts);
+        }
+        let half = sampler.halves(&Spec::default());
+        for (at, (name, share)) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)].into_iter().enumerate() {
+            let (own, of_truth) = (sampler.measured().walk_latency.percentile(share), truth.percentile(share));
+            let half = half[&format!("walk_latency.{name}")];
+            halves[at] += half / 100.0 / of_truth as f64;
+            within[at] += u32::from((own as f64 - of_truth as f64).abs() <= half);
+        }
+    }
+    // A bucket is 6% wide, so that most miss nothing or a bucket; what is wide enough for 95% is not much wider.
+    assert!(within.iter().all(|within| *within >= 92), "of 100: {within:?}");
+    assert!(halves.iter().all(|half| *half < 0.13), "means of the halves, as shares: {halves:?}");
 }

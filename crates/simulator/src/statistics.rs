@@ -3,7 +3,7 @@
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::series::{Recorder, Series};
-use crate::windows::Windows;
+use crate::windows::{Point, Windows};
 use ambulator_base::State;
 
 /// Instructions of an epoch; occupancies are sampled at its end.
@@ -88,7 +88,7 @@ impl Statistics {
     /// as it has come: at most a reorder buffer.
     pub fn take_point(&mut self, hw: &Hardware, os: &OperatingSystem) {
         if self.windows.is_due() {
-            self.windows.take(hw.instructions(), hw.measured_cycles());
+            self.windows.take(Point::of_machine(hw));
         }
         if let Some(series) = &mut self.series {
             series.take_point(hw, os);
@@ -101,8 +101,8 @@ impl Statistics {
     }
 
     /// The points of the measured region so far, its end included ([`crate::RunResult::windows`]).
-    pub fn windows(&self, hw: &Hardware) -> Vec<(u64, u64)> {
-        self.windows.until(hw.instructions(), hw.measured_cycles())
+    pub fn windows(&self, hw: &Hardware) -> Vec<Point> {
+        self.windows.until(Point::of_machine(hw))
     }
 
     /// The samples so far; for a run shorter than an epoch, the caches' current state.

@@ -1,5 +1,8 @@
 //! The measured region in windows: how far it had come at points in time, for intervals around results.
 
+use crate::core::Core;
+use crate::hardware::Hardware;
+use crate::measured::{Measured, OfCore};
 use ambulator_base::State;
 
 /// Points that are kept at most: enough for windows, few enough for a result.
@@ -9,11 +12,40 @@ const MOST_POINTS: usize = 64;
 /// and they come half as often, so that a region of any length has between half of the points and all.
 #[derive(Debug, State)]
 pub(crate) struct Windows {
-    /// Instructions of all cores, and cycles, since the region began.
-    points: Vec<(u64, u64)>,
+    points: Vec<Point>,
     /// Every how many checks a point is taken.
     stride: u32,
     checks: u32,
+}
+
+/// How far the region has come: instructions and cycles since it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, State)]
+pub(crate) struct Point {
+    /// Instructions of all cores, and cycles of the one that takes longest.
+    pub all: (u64, u64),
+    /// Of each core, if there are several.
+    pub cores: Vec<(u64, u64)>,
+}
+
+impl Point {
+    /// Where the machine is now, whose counters began with the region.
+    pub fn of_machine(hw: &Hardware) -> Point {
+        let of_core = |core: &Core| (core.counters.instructions, core.measured_cycles());
+        Point { all: (hw.instructions(), hw.measured_cycles()), cores: of_several(hw.cores.iter().map(of_core)) }
+    }
+
+    /// How far the sum of what was measured is.
+    pub fn of_measured(measured: &Measured) -> Point {
+        let of_core = |core: &OfCore| (core.instructions, core.cycles);
+        Point {
+            all: (measured.totals.run.instructions, measured.cycles),
+            cores: of_several(measured.cores.iter().map(of_core)),
+        }
+    }
+}
+
+fn of_several(cores: impl ExactSizeIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    if cores.len() > 1 { cores.collect() } else { Vec::new() }
 }
 
 impl Default for Windows {
@@ -34,8 +66,8 @@ impl Windows {
     }
 
     /// Takes a point.
-    pub fn take(&mut self, instructions: u64, cycles: u64) {
-        self.points.push((instructions, cycles));
+    pub fn take(&mut self, point: Point) {
+        self.points.push(point);
         if self.points.len() == MOST_POINTS {
             let mut number = 0;
             self.points.retain(|_| {
@@ -47,10 +79,10 @@ impl Windows {
     }
 
     /// The points, and the region's end if it is later than the last.
-    pub fn until(&self, instructions: u64, cycles: u64) -> Vec<(u64, u64)> {
+    pub fn until(&self, end: Point) -> Vec<Point> {
         let mut points = self.points.clone();
-        if points.last().is_none_or(|(last, _)| *last < instructions) {
-            points.push((instructions, cycles));
+        if points.last().is_none_or(|last| last.all.0 < end.all.0) {
+            points.push(end);
         }
         points
     }
@@ -64,12 +96,13 @@ mod tests {
     fn regions_of_any_length_have_even_points() {
         for length in [1u64, 40, 64, 1000, 100_000] {
             let mut windows = Windows::default();
+            let point = |check: u64| Point { all: (check * 10, check * 7), cores: Vec::new() };
             for check in 1..=length {
                 if windows.is_due() {
-                    windows.take(check * 10, check * 7);
+                    windows.take(point(check));
                 }
             }
-            let points = windows.until(length * 10, length * 7);
+            let points: Vec<(u64, u64)> = windows.until(point(length)).into_iter().map(|point| point.all).collect();
             assert!(points.len() <= MOST_POINTS && points.len() as u64 >= length.min(32), "{length}: {}", points.len());
             assert_eq!(points.last(), Some(&(length * 10, length * 7)));
             let step = points[0].0;

@@ -7,7 +7,9 @@ use ambulator_base::{
 };
 use ambulator_simulator::phases::PhaseProfile;
 use ambulator_simulator::spec::{Sampling, Spec, SpecRequest, load};
-use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Silent, Status, compare, compare_planned};
+use ambulator_simulator::{
+    Comparison, CoreResult, HistogramResult, Job, Outcome, RunResult, Silent, Status, compare, compare_planned,
+};
 use ambulator_workloads::{ProgramRequest, open};
 use std::sync::Arc;
 use support::counter;
@@ -96,7 +98,54 @@ fn is_within_its_intervals(design: &str, name: &str, more: &[&'static str]) -> [
         assert!((one - other).abs() < 1.5 * half + 0.01 * other, "{design}, {name}: {one} ± {half}, and {other}");
         assert!(half < 0.15 * other.max(5.0), "{design}, {name}: {one} ± {half}");
     }
+    for (number, (one, other)) in sampled.cores.iter().zip(&whole.cores).enumerate() {
+        let half = of.half[&format!("cores.{number}.ipc")];
+        assert!(
+            (one.ipc - other.ipc).abs() < 1.5 * half + 0.01 * other.ipc,
+            "core {number}: {one:?} ± {half}, {other:?}"
+        );
+        assert!(half < 0.3 * other.ipc, "core {number}: {one:?} ± {half}");
+        assert!(cores == 1 || (20..=30).contains(&one.windows.len()), "{:?}", one.windows);
+    }
+    for percentile in ["p50", "p90", "p99"] {
+        let value = |run: &RunResult| {
+            let HistogramResult { p50, p90, p99, .. } = run.histograms["walk_latency"];
+            [("p50", p50), ("p90", p90), ("p99", p99)].into_iter().find(|of| of.0 == percentile).unwrap().1 as f64
+        };
+        let Some(half) = of.half.get(&format!("walk_latency.{percentile}")) else {
+            let walks = sampled.histograms["walk_latency"].count;
+            assert!(percentile == "p99" && walks < 1000, "{design}: {walks} walks are enough for {percentile}");
+            continue;
+        };
+        let (one, other) = (value(&sampled), value(&whole));
+        // And the width of a bucket.
+        assert!((one - other).abs() < 1.5 * half + 0.07 * other, "{design}, {percentile}: {one} ± {half}, and {other}");
+    }
+    has_an_interval_for_every_number(&sampled);
     [whole, sampled]
+}
+
+/// Every number has an interval but those that are known: states at the end, and what is of the set-up.
+fn has_an_interval_for_every_number(run: &RunResult) {
+    const KNOWN: [&str; 8] =
+        ["table_", "setup_", "census_", "pages_mapped", "l2_colour_", "llc_colour_", "fragmentation_", "pressure_"];
+    let half = &run.sampled.as_ref().unwrap().half;
+    for name in run.measures.keys().filter(|name| !KNOWN.iter().any(|known| name.starts_with(known))) {
+        assert!(half.contains_key(&format!("measures.{name}")), "{name}");
+    }
+    let of_histograms = run.histograms.keys().flat_map(|name| ["count", "mean"].map(|of| format!("{name}.{of}")));
+    let of_cores = |(number, core): (usize, &CoreResult)| {
+        let stack = core.stack.keys().map(|part| format!("stack.{part}"));
+        let all: Vec<String> = stack.chain(["instructions", "cycles", "ipc"].map(String::from)).collect();
+        all.into_iter().map(move |name| format!("cores.{number}.{name}"))
+    };
+    let of_cores = run.cores.iter().enumerate().flat_map(of_cores);
+    for name in of_histograms.chain(of_cores).chain(["ipc", "cycles", "accesses"].map(String::from)) {
+        assert!(half.contains_key(&name), "{name}");
+    }
+    let counted =
+        run.counters.iter().filter(|(_, value)| **value > 0).filter(|(name, _)| half.contains_key(*name)).count();
+    assert!(counted > 40, "{counted} counters");
 }
 
 #[test]
@@ -178,6 +227,10 @@ fn numbers_of_phases_are_estimates_of_the_region_within_their_intervals() {
             let (one, other, half) = (value(&sampled), value(&whole), of.half[name]);
             assert!((one - other).abs() < 1.5 * half + 0.02 * other, "{design}, {name}: {one} ± {half}, and {other}");
             assert!(half < 0.2 * other.max(5.0), "{design}, {name}: {one} ± {half}");
+        }
+        has_an_interval_for_every_number(&sampled);
+        for core in sampled.cores.iter().filter(|_| sampled.cores.len() > 1) {
+            assert_eq!(core.intervals.len(), of.intervals.len(), "{core:?}");
         }
     }
 }
