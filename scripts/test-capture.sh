@@ -120,6 +120,16 @@ info sort
 timeout 60 "$ambulator" run --live --design radix --warmup 0 --instructions 300k --json live.json --no-progress --quiet -- ./known k
 expect_failure "$ambulator" run --live --design radix --warmup 0 --instructions 100M --json crash.json --no-progress --quiet -- ./known s
 
+# What must be read twice is recorded first: phases, which leave no trace, and one that is kept, which has checkpoints.
+live() { timeout 120 "$ambulator" run --live --design radix --warmup 100k -n 2M --store none --no-progress --quiet "$@"; }
+mkdir -p phases
+TMPDIR=$PWD/phases live --sampling=phases,100k --set run.sample_window=5000 --set run.sample_timing=5000 --json phases.json \
+    -- sort -n numbers.txt -o captured.txt
+[ -z "$(ls phases)" ] || { echo "a run of phases leaves files: $(ls phases)"; exit 1; }
+live --keep kept.amb --checkpoint kept-checkpoints --json kept.json -- sort -n numbers.txt -o captured.txt
+"$ambulator" run kept.amb --design radix --warmup 100k -n 2M --store none --checkpoint kept-checkpoints --json again.json \
+    --no-progress --quiet
+
 # What makes a program slow has its function and line: while it runs, and from a trace of it.
 gcc -O1 -g -fno-inline -o slow "$slow"
 advise() { "$ambulator" advise --store none --no-progress --designs lvm -n 1M --warmup 200k --json "$@"; }
@@ -218,6 +228,13 @@ assert of["sort"]["instructions"] > 1_000_000 and of["sort"]["bytes_per_access"]
 
 run = json.load(open("live.json"))["runs"][0]
 assert run["status"] == "done" and run["simulated_instructions"] >= 300_000, run["status"]
+phases = json.load(open("phases.json"))["runs"][0]
+assert phases["status"] == "done" and len(phases["sampled"]["intervals"]) >= 20, phases["status"]
+assert 1_900_000 < phases["sampled"]["covered"] < 2_100_000, phases["sampled"]["covered"]
+kept, again = (json.load(open(f"{name}.json"))["runs"][0] for name in ("kept", "again"))
+assert kept["simulated_instructions"] >= 2_000_000 and again["checkpoint"], kept["simulated_instructions"]
+assert kept["counters"] == again["counters"] and kept["cycles"] == again["cycles"]
+assert abs(phases["ipc"] / kept["ipc"] - 1) < 0.1 + phases["sampled"]["half"]["ipc"] / kept["ipc"], (phases["ipc"], kept["ipc"])
 document = json.load(open("crash.json"))
 run = document["runs"][0]
 assert run["status"] == "done" and abs(run["simulated_instructions"] - of["s"]["instructions"]) < 5_000, run["status"]

@@ -12,6 +12,7 @@ use ambulator_experiments::{Bounds, Runner, cautions, memory_available};
 use ambulator_simulator::{Comparison, Job, RunResult, Status};
 use ambulator_workloads::ProgramRequest;
 use clap::Args;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,6 +95,10 @@ pub struct AdviseArguments {
     /// every seed: they run with one, and intervals are over windows of the region.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
+    /// Record the captured program in this trace file first, and simulate that. Its results are kept in the store,
+    /// and it can start from checkpoints.
+    #[arg(long, value_name = "FILE", requires = "command")]
+    pub keep: Option<PathBuf>,
     /// Of a trace or a captured program: instructions to skip from the beginning.
     #[arg(long, value_name = "COUNT")]
     pub skip: Option<String>,
@@ -139,6 +144,7 @@ impl AdviseArguments {
             program: self.program.clone(),
             live: !self.command.is_empty(),
             command: self.command.clone(),
+            keep: self.keep.clone(),
             skip: self.skip.clone(),
             sample: self.sample.clone(),
             footprint: self.footprint.clone(),
@@ -216,7 +222,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<u8, Failure> {
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
             Ran { outcome, stored: Vec::new(), told: Vec::new(), status: DONE }
         }
-        Source::Known(programs) => {
+        Source::Known(programs, _while_it_runs) => {
             // A trace is the same with every seed.
             let generated = |request: &ProgramRequest| ambulator_workloads::program(&request.name).is_some();
             let generated = programs.requests.iter().all(generated);

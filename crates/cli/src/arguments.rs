@@ -268,6 +268,10 @@ pub struct ProgramArguments {
     /// Capture a program while it runs and simulate it at once: `--live -- program arguments`.
     #[arg(long, requires = "command", conflicts_with = "program")]
     pub live: bool,
+    /// With --live: record what is captured in this trace file first, and simulate that. Its results are kept in
+    /// the store, and it can start from checkpoints.
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub keep: Option<PathBuf>,
     /// With --live and traces: instructions to skip from the beginning, before the simulation. The pages that
     /// they touch stay touched.
     #[arg(long, value_name = "COUNT")]

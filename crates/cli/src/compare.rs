@@ -20,6 +20,7 @@ use ambulator_simulator::{
 use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -103,7 +104,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
             Ran { outcome, stored: Vec::new(), told: Vec::new(), status: DONE }
         }
-        Source::Known(programs) => {
+        Source::Known(programs, _while_it_runs) => {
             let runner = Runner {
                 store: store::open(&arguments.store)?,
                 // What is recorded must run.
@@ -219,7 +220,7 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
 }
 
 /// A program that runs under the capture; sets `failed` if it crashes or reports a failure.
-fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Box<dyn RecordSource>, Failure> {
+fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
     if spec.machine.cores > 1 && !spec.run.spread_threads {
         return Err(Failure::bad(
             "--live runs one program: to use several cores, spread its threads with --spread-threads",
@@ -232,7 +233,21 @@ fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> 
         Some(text) => parse_count(text).map_err(|e| Failure::bad(format!("--skip: {e}")))?,
         None => 0,
     };
-    crate::capture::live(&arguments.command, skip, Arc::clone(failed))
+    let (line, failed) = (&arguments.command, Arc::clone(failed));
+    // What is read twice, or again later, must be a file.
+    let (path, folder) = match &arguments.keep {
+        Some(path) => (path.clone(), None),
+        None if spec.run.sampling == Sampling::Phases => {
+            let folder = tempfile::tempdir();
+            let folder = folder.map_err(|e| Failure::failed(format!("a folder for a trace cannot be made: {e}")))?;
+            (folder.path().join("live.amb"), Some(folder))
+        }
+        None => return Ok(Source::Stream(vec![crate::capture::live(line, skip, failed)?])),
+    };
+    crate::capture::kept(line, skip, (spec, &path), failed, !arguments.no_progress)?;
+    let request = program_request(&path.to_string_lossy(), &[], None, spec.run.seed).map_err(Failure::bad)?;
+    let programs = Programs::identify(None, vec![request]).map_err(Failure::bad)?;
+    Ok(Source::Known(Arc::new(programs), folder))
 }
 
 /// Opens the programs of the machine's cores.
@@ -254,8 +269,9 @@ pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Bo
 
 /// Where the records of a comparison come from.
 pub enum Source {
-    /// Programs and traces that can be opened again: their results are stored.
-    Known(Arc<Programs>),
+    /// Programs and traces that can be opened again: their results are stored. With the folder of a trace that
+    /// is of use only as long as they run.
+    Known(Arc<Programs>, Option<TempDir>),
     /// A live capture, or a pipe.
     Stream(Vec<Box<dyn RecordSource>>),
 }
@@ -265,10 +281,7 @@ impl Source {
     pub fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
         let read_twice = spec.run.sampling == Sampling::Phases;
         if arguments.live {
-            if read_twice {
-                return Err(Failure::bad(READ_ONCE));
-            }
-            return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
+            return live(arguments, spec, failed);
         }
         let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
         // Whether the programs fit the machine.
@@ -282,13 +295,13 @@ impl Source {
         }
         check_mix(&names, &spec).map_err(Failure::bad)?;
         let identify = move || Programs::identify(None, requests).map_err(Failure::bad);
-        Ok(Source::Known(Arc::new(interrupt::abandoned_when_stopped(identify)?)))
+        Ok(Source::Known(Arc::new(interrupt::abandoned_when_stopped(identify)?), None))
     }
 
     /// The lengths of the programs, notes on them, and their footprint, as far as they are known.
     pub fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
         match self {
-            Source::Known(programs) => {
+            Source::Known(programs, _) => {
                 (programs.instructions_on(spec), distinct_notes(programs.notes.clone()), programs.footprint_on(spec))
             }
             Source::Stream(programs) => (

@@ -59,8 +59,8 @@ pub fn no_checkpoint_of_a_live_program(arguments: &StoreArguments) -> Result<(),
     match arguments.checkpoint {
         None => Ok(()),
         Some(_) => Err(Failure::bad(
-            "--checkpoint: a live program cannot be rewound to where a checkpoint was taken; capture it into a file, and \
-             run that",
+            "--checkpoint: what comes from a pipe or a live program cannot be rewound to where a checkpoint was taken; \
+             save it as a file (of a live program, --keep FILE), and run that",
         )),
     }
 }

@@ -27,30 +27,25 @@ impl Value {
             Value::Number(value, shown) => with_interval(run, base, value, shown),
             Value::Several(values, shown) => {
                 let of = |at: usize| known(run, base, |run| values(run).get(at).copied());
-                let known: Vec<(f64, Option<f64>)> = (0..values(run).len()).filter_map(of).collect();
-                let joined = |of: &dyn Fn(&(f64, Option<f64>)) -> f64| {
-                    known.iter().map(|one| shown(of(one))).collect::<Vec<_>>().join("/")
-                };
-                let any_half = known.iter().any(|(_, half)| half.is_some_and(|half| half > 0.0));
-                let halves =
-                    if any_half { format!(" ± {}", joined(&|of| of.1.unwrap_or(0.0))) } else { String::new() };
-                if known.is_empty() { "-".into() } else { joined(&|of| of.0) + &halves }
+                let known: Vec<Spread> = (0..values(run).len()).filter_map(of).collect();
+                let joined = |numbers: Vec<f64>| numbers.into_iter().map(shown).collect::<Vec<_>>().join("/");
+                let means = joined(known.iter().map(|of| of.mean).collect());
+                let halves: Vec<f64> = known.iter().map(|of| of.half.unwrap_or(0.0)).collect();
+                match halves.iter().any(|half| *half > 0.0) {
+                    _ if known.is_empty() => "-".into(),
+                    true => format!("{means} ± {}", joined(halves)),
+                    false => means,
+                }
             }
         }
     }
 }
 
 /// A number of a run, with half of its interval if it has one; over several seeds, the mean.
-fn known(
-    run: &RunResult,
-    base: Option<&RunResult>,
-    value: impl Fn(&RunResult) -> Option<f64>,
-) -> Option<(f64, Option<f64>)> {
+fn known(run: &RunResult, base: Option<&RunResult>, value: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
     let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(&value).collect();
-    match Spread::of(&of_seeds) {
-        Some(Spread { mean, half, .. }) => Some((mean, half)),
-        None => value(run).map(|number| (number, half_of(&value, run, base))),
-    }
+    let of_run = || value(run).map(|mean| Spread { mean, half: half_of(&value, run, base), seeds: 1 });
+    Spread::of(&of_seeds).or_else(of_run)
 }
 
 /// The same as the table has it.
@@ -61,8 +56,8 @@ fn with_interval(
     shown: fn(f64) -> String,
 ) -> String {
     match known(run, base, value) {
-        Some((number, Some(half))) if half > 0.0 => format!("{} ± {}", shown(number), shown(half)),
-        Some((number, _)) => shown(number),
+        Some(Spread { mean, half: Some(half), .. }) if half > 0.0 => format!("{} ± {}", shown(mean), shown(half)),
+        Some(Spread { mean, .. }) => shown(mean),
         None => "-".into(),
     }
 }

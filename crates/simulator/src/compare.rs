@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 const SLICE_RECORDS: usize = 1 << 17;
 
 /// Why a program that is read once has no phases.
-pub const READ_ONCE: &str = "`run.sampling` is \"phases\", for which a program is read twice, and a live capture or a \
-                             pipe can be read once only: save it as a file (`ambulator capture`), or use \"windows\"";
+pub const READ_ONCE: &str = "`run.sampling` is \"phases\", for which a program is read twice, and what comes from a pipe \
+                             can be read once only: save it as a file, or use \"windows\"";
 
 /// One design on one machine.
 pub struct Job {

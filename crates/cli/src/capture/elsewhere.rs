@@ -3,6 +3,8 @@
 use crate::Failure;
 use crate::arguments::CaptureArguments;
 use ambulator_base::RecordSource;
+use ambulator_simulator::spec::Spec;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +16,16 @@ fn refusal() -> Failure {
 }
 
 pub fn capture(_arguments: &CaptureArguments) -> Result<u8, Failure> {
+    Err(refusal())
+}
+
+pub fn kept(
+    _line: &[String],
+    _skip: u64,
+    _run: (&Spec, &Path),
+    _failed: Arc<AtomicBool>,
+    _progress: bool,
+) -> Result<(), Failure> {
     Err(refusal())
 }
 

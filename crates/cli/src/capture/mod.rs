@@ -2,10 +2,12 @@
 
 mod children;
 mod emulator;
+mod kept;
 mod live;
 mod mapped_files;
 mod recorder;
 
+pub use kept::kept;
 pub use live::live;
 
 use crate::arguments::CaptureArguments;

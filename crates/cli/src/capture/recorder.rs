@@ -25,6 +25,17 @@ pub struct Totals {
     pub bytes: AtomicU64,
 }
 
+impl Totals {
+    /// Adds what a batch has; returns its instructions.
+    pub fn add(&self, batch: &Batch) -> u64 {
+        let instructions = batch.records.iter().map(|record| record.instructions()).sum();
+        let accesses = batch.records.iter().filter(|record| record.is_data()).count() as u64;
+        self.instructions.fetch_add(instructions, Ordering::Relaxed);
+        self.accesses.fetch_add(accesses, Ordering::Relaxed);
+        instructions
+    }
+}
+
 /// How traces are written.
 #[derive(Clone)]
 pub struct Style {
@@ -84,19 +95,23 @@ enum Sink {
 
 impl Sink {
     fn put(&mut self, batch: &Batch) -> Result<(), SourceError> {
-        let sink: &mut dyn RecordSink = match self {
-            Sink::Ours(writer) => writer.as_mut(),
-            Sink::Foreign(writer) => writer.as_mut(),
-        };
-        let mut events = batch.events.iter().peekable();
-        for (at, record) in batch.records.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(place, _)| *place as usize <= at) {
-                sink.event(event.clone())?;
-            }
-            sink.push(record)?;
+        match self {
+            Sink::Ours(writer) => put(writer.as_mut(), batch),
+            Sink::Foreign(writer) => put(writer.as_mut(), batch),
         }
-        events.try_for_each(|(_, event)| sink.event(event.clone()))
     }
+}
+
+/// Writes what a batch has, in its order.
+pub fn put(sink: &mut dyn RecordSink, batch: &Batch) -> Result<(), SourceError> {
+    let mut events = batch.events.iter().peekable();
+    for (at, record) in batch.records.iter().enumerate() {
+        while let Some((_, event)) = events.next_if(|(place, _)| *place as usize <= at) {
+            sink.event(event.clone())?;
+        }
+        sink.push(record)?;
+    }
+    events.try_for_each(|(_, event)| sink.event(event.clone()))
 }
 
 /// A trace that was written.
@@ -242,14 +257,10 @@ impl Recorder {
 
     fn put(&self, sink: &mut Sink, batch: &Batch, recorded: &mut Recorded) -> Result<(), SourceError> {
         sink.put(batch)?;
-        let instructions = batch.records.iter().map(|record| record.instructions()).sum();
-        let accesses = batch.records.iter().filter(|record| record.is_data()).count() as u64;
         let forks = batch.events.iter().filter(|(_, event)| matches!(event, VmEvent::Fork { .. }));
         recorded.forks += forks.count() as u64;
         recorded.records += batch.records.len() as u64;
-        recorded.instructions += instructions;
-        self.totals.instructions.fetch_add(instructions, Ordering::Relaxed);
-        self.totals.accesses.fetch_add(accesses, Ordering::Relaxed);
+        recorded.instructions += self.totals.add(batch);
         Ok(())
     }
 

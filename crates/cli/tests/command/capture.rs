@@ -428,3 +428,69 @@ fn an_interrupted_live_simulation_keeps_its_result_and_ends_the_program() {
     let document: Value = serde_json::from_slice(&fs::read(scene.at("out/out.json")).unwrap()).unwrap();
     assert_eq!(document["runs"][0]["status"], "interrupted");
 }
+
+fn document(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn phases_of_a_live_program_are_read_from_a_trace_that_goes_with_the_run() {
+    let scene = Scene::new();
+    let line = "run --live --design radix --warmup 1k -n 200k --sampling=phases,10k --set run.sample_window=1000 \
+                --set run.sample_timing=1000 --store none --json out.json";
+    let (code, said) = scene.run(line, "endless");
+    assert_eq!(code, Some(0), "{said}");
+    let run = &document(&scene.at("out/out.json"))["runs"][0];
+    let sampled = &run["sampled"];
+    let intervals = sampled["intervals"].as_array().unwrap().len();
+    assert!(run["status"] == "done" && (20..30).contains(&intervals), "{intervals} intervals");
+    let covered = sampled["covered"].as_u64().unwrap();
+    assert!((190_000..210_000).contains(&covered), "{covered}");
+    assert!(scene.emulator_has_ended());
+    assert_eq!(scene.files(), ["out.json"]);
+}
+
+#[test]
+fn a_live_program_that_is_kept_has_checkpoints_and_the_results_of_its_trace() {
+    let scene = Scene::new();
+    let options = "--design radix --warmup 10k -n 50k --store none --checkpoint checkpoints --no-progress";
+    let live = format!("run --live --keep kept.amb {} --json live.json", options.trim_end_matches(" --no-progress"));
+    let (code, said) = scene.run(&live, "endless");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(scene.emulator_has_ended());
+    assert_eq!(scene.files(), ["checkpoints", "kept.amb", "live.json"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ambulator"));
+    command.args(["run", "kept.amb", "--json", "trace.json"]).args(options.split(' ')).current_dir(scene.at("out"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let [live, trace] =
+        ["live.json", "trace.json"].map(|name| document(&scene.at("out").join(name))["runs"][0].clone());
+    let instructions = live["simulated_instructions"].as_u64().unwrap();
+    assert!(instructions >= 50_000, "{instructions}: the trace has all that the run needs");
+    assert!(trace["checkpoint"].is_string(), "{}", trace["checkpoint"]);
+    assert!(live["identity"]["detail"].as_str().unwrap().starts_with("live: "), "{}", live["identity"]);
+    for same in ["cycles", "counters", "measures", "identity", "status"] {
+        assert_eq!(live[same], trace[same], "{same}");
+    }
+    // What runs now has no place to go back to.
+    let (code, said) = scene.run("run --live --design radix --store none --checkpoint checkpoints", "pauses");
+    assert!(code == Some(2) && said.contains("--keep FILE"), "{said}");
+}
+
+#[test]
+fn a_crash_of_a_program_that_is_kept_is_told_and_an_interrupted_one_leaves_nothing() {
+    let scene = Scene::new();
+    let line = "run --live --keep kept.amb --design radix --warmup 0 -n 1M --store none --json out.json";
+    let (code, said) = scene.run(line, "crashes");
+    assert!(code == Some(1) && said.contains("was ended by SIGABRT after 2468 instructions"), "{said}");
+    let run = &document(&scene.at("out/out.json"))["runs"][0];
+    assert_eq!((&run["status"], &run["simulated_instructions"]), (&"done".into(), &2468.into()));
+    assert!(scene.info("kept.amb")["cut_short"].as_str().unwrap().contains("SIGABRT"));
+    let other = Scene::new();
+    let (code, said) = other.interrupt(&line.replace("1M", "100G"), "pauses", 1, || {
+        other.at("ran").exists() && other.files().iter().any(|name| name.contains("kept.amb"))
+    });
+    assert!(code == Some(1) && said.contains("interrupted before anything ran"), "{said}");
+    assert!(other.emulator_has_ended());
+    assert_eq!(other.files(), Vec::<String>::new());
+}

@@ -140,8 +140,10 @@ fn sampling_has_a_method_and_a_period() {
         let (_, err) = expect(2, &["run", "gups", asked]);
         assert!(err.contains(sentence), "{err}");
     }
-    let (_, err) = expect(2, &["run", "--live", "--sampling=phases", "--", "true"]);
-    assert!(err.contains("can be read once only: save it as a file (`ambulator capture`)"), "{err}");
+    let (_, err) = expect(2, &["run", "/dev/null", "--sampling=phases"]);
+    assert!(err.contains("can be read once only: save it as a file, or use \"windows\""), "{err}");
+    let (_, err) = expect(2, &["run", "gups", "--keep", "x.amb"]);
+    assert!(err.contains("--live"), "{err}");
     let (_, err) = expect(2, &["reproduce", "utopia/fig2", "--whole=many"]);
     assert!(err.contains("--whole: "), "{err}");
 }
