@@ -28,16 +28,16 @@
 
 enum { WHITE, GREY, BLACK };
 
-[[gnu::noinline]] static long search_objects(const std::vector<Vertex *> &index, uint64_t *queue, uint64_t root) {
+template <class V> [[gnu::noinline]] static long search_objects(const std::vector<V *> &index, uint64_t *queue, uint64_t root) {
     index[root]->colour = GREY;
     index[root]->level = 0;
     queue[0] = root;
     long head = 0, tail = 1;
     while (head < tail) {
-        Vertex *u = index[queue[head++]];
+        V *u = index[queue[head++]];
         uint64_t level = u->level + 1;
-        for (const Edge &edge : u->edges) {
-            Vertex *v = index[edge.target];
+        for (const auto &edge : u->edges) {
+            V *v = index[edge.target];
             if (v->colour == WHITE) {
                 v->colour = GREY;
                 v->level = level;
@@ -49,32 +49,40 @@ enum { WHITE, GREY, BLACK };
     return tail;
 }
 
-[[gnu::noinline]] static void reset_objects(const std::vector<Vertex *> &index) {
-    for (Vertex *vertex : index)
+template <class V> [[gnu::noinline]] static void reset_objects(const std::vector<V *> &index) {
+    for (V *vertex : index)
         if (vertex) vertex->colour = WHITE;
 }
 
+static const int ROUNDS = 2;
+
+template <class V> static long search_all(const EdgeList &list, const Rows &rows, char **argv) {
+    auto index = objects<V>(list);
+    std::vector<uint64_t> queue(rows.vertices);
+    long found = 0;
+    begin_window(argv);
+    for (int round = 0; round < ROUNDS; round++) {
+        reset_objects(index);
+        found += search_objects(index, queue.data(), root_after(rows, round));
+    }
+    return found;
+}
+
 int main(int, char **argv) {
-    bool rows_layout = strcmp(argv[2], "csr") == 0;
     EdgeList list(argv[3]);
     Rows rows(list);
-    const int ROUNDS = 2;
     long found = 0;
-    if (rows_layout) {
+    if (strcmp(argv[2], "csr") == 0) {
         std::vector<int32_t> parent(rows.vertices, -1), queue(rows.vertices);
         begin_window(argv);
         for (int round = 0; round < ROUNDS; round++) {
             reset_rows(parent.data(), rows.vertices);
             found += search_rows(rows, parent.data(), queue.data(), root_after(rows, round));
         }
+    } else if (strcmp(argv[2], "linked") == 0) {
+        found = search_all<ListVertex>(list, rows, argv);
     } else {
-        auto index = objects(list);
-        std::vector<uint64_t> queue(rows.vertices);
-        begin_window(argv);
-        for (int round = 0; round < ROUNDS; round++) {
-            reset_objects(index);
-            found += search_objects(index, queue.data(), root_after(rows, round));
-        }
+        found = search_all<Vertex>(list, rows, argv);
     }
     end_window(ROUNDS * rows.edges, found);
 }

@@ -30,10 +30,10 @@
 }
 
 // A vertex's colour says whether it has been visited; its level is its label.
-[[gnu::noinline]] static long flood_objects(const std::vector<Vertex *> &index, uint64_t *queue) {
+template <class V> [[gnu::noinline]] static long flood_objects(const std::vector<V *> &index, uint64_t *queue) {
     long components = 0;
     for (size_t root = 0; root < index.size(); root++) {
-        Vertex *first = index[root];
+        V *first = index[root];
         if (!first || first->colour) continue;
         components++;
         first->colour = 1;
@@ -41,9 +41,9 @@
         queue[0] = root;
         long head = 0, tail = 1;
         while (head < tail) {
-            Vertex *u = index[queue[head++]];
-            for (const Edge &edge : u->edges) {
-                Vertex *v = index[edge.target];
+            V *u = index[queue[head++]];
+            for (const auto &edge : u->edges) {
+                V *v = index[edge.target];
                 if (!v->colour) {
                     v->colour = 1;
                     v->level = root;
@@ -55,20 +55,25 @@
     return components;
 }
 
+template <class V> static long flood_all(const EdgeList &list, uint64_t *queue, char **argv) {
+    auto index = objects<V>(list);
+    begin_window(argv);
+    return flood_objects(index, queue);
+}
+
 int main(int, char **argv) {
-    bool rows_layout = strcmp(argv[2], "csr") == 0;
     EdgeList list(argv[3]);
     Rows rows(list);
     std::vector<uint64_t> queue(rows.vertices);
     long components;
-    if (rows_layout) {
+    if (strcmp(argv[2], "csr") == 0) {
         std::vector<uint64_t> visited(rows.vertices), label(rows.vertices);
         begin_window(argv);
         components = flood_rows(rows, visited.data(), label.data(), queue.data());
+    } else if (strcmp(argv[2], "linked") == 0) {
+        components = flood_all<ListVertex>(list, queue.data(), argv);
     } else {
-        auto index = objects(list);
-        begin_window(argv);
-        components = flood_objects(index, queue.data());
+        components = flood_all<Vertex>(list, queue.data(), argv);
     }
     end_window(rows.edges, components);
 }

@@ -1,10 +1,14 @@
-// A graph from a file of edges ("u v" a line), in compressed sparse rows (as in GAP) and as vertex objects with
-// growing vectors of edges: the layouts `csr` and `property` of the simulator's graph programs.
+// A graph from a file of edges ("u v" a line), in compressed sparse rows (as in GAP), as vertex objects with growing
+// vectors of edges, and as those with linked lists of edges and a hash map of them (as GraphBIG's openG stores edges):
+// the layouts `csr`, `property` and `linked` of the simulator's graph programs.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <list>
+#include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -79,7 +83,15 @@ struct Rows {
 
 // An edge of a vertex object: 24 bytes.
 struct Edge {
-    uint64_t target, weight, id;
+    uint64_t target, value, id;
+    uint64_t weight() const { return value; }
+};
+
+// An edge in a list: 32 bytes, and two pointers of the list. Both ends share its property.
+struct ListEdge {
+    uint64_t id, target;
+    std::shared_ptr<uint64_t> property;
+    uint64_t weight() const { return *property; }
 };
 
 // A vertex object: 64 bytes.
@@ -87,22 +99,39 @@ struct Vertex {
     uint64_t id, colour = 0, level = 0;
     std::vector<Edge> edges;
     double contribution = 0, score = 0;
+
+    void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
+        edges.push_back({v, *property, edge});
+    }
+};
+
+struct ListVertex {
+    uint64_t id, colour = 0, level = 0;
+    std::list<ListEdge> edges;
+    double contribution = 0, score = 0;
+    std::unordered_map<uint64_t, std::list<ListEdge>::iterator> by_id;
+
+    void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
+        edges.push_back({edge, v, property});
+        by_id[edge] = std::prev(edges.end());
+    }
 };
 
 // The pointers to the vertex objects, by number; null for a vertex without edges.
-inline std::vector<Vertex *> objects(const EdgeList &list) {
-    std::vector<Vertex *> index(list.vertices, nullptr);
+template <class V> std::vector<V *> objects(const EdgeList &list) {
+    std::vector<V *> index(list.vertices, nullptr);
     uint64_t id = 0;
-    auto append = [&](int u, int v) {
+    auto append = [&](int u, int v, const std::shared_ptr<uint64_t> &property) {
         if (!index[u]) {
-            index[u] = new Vertex;
+            index[u] = new V;
             index[u]->id = u;
         }
-        index[u]->edges.push_back({(uint64_t)v, weight_of(u, v), id});
+        index[u]->append(v, id, property);
     };
     for (auto [u, v] : list.edges) {
-        append(u, v);
-        append(v, u);
+        std::shared_ptr<uint64_t> property(new uint64_t(weight_of(u, v)));
+        append(u, v, property);
+        append(v, u, property);
         id++;
     }
     return index;

@@ -21,14 +21,14 @@ static const int ITERATIONS = 3;
     return moved;
 }
 
-[[gnu::noinline]] static double iterate_objects(const std::vector<Vertex *> &index) {
+template <class V> [[gnu::noinline]] static double iterate_objects(const std::vector<V *> &index) {
     double base = (1 - 0.85) / index.size(), damping = 0.85, moved = 0;
-    for (Vertex *u : index)
+    for (V *u : index)
         if (u) u->contribution = u->score / u->edges.size();
-    for (Vertex *u : index) {
+    for (V *u : index) {
         if (!u) continue;
         double sum = 0;
-        for (const Edge &edge : u->edges) sum += index[edge.target]->contribution;
+        for (const auto &edge : u->edges) sum += index[edge.target]->contribution;
         double old = u->score;
         u->score = base + damping * sum;
         moved += std::fabs(u->score - old);
@@ -36,21 +36,28 @@ static const int ITERATIONS = 3;
     return moved;
 }
 
+template <class V> static double iterate_all(const EdgeList &list, const Rows &rows, char **argv) {
+    auto index = objects<V>(list);
+    for (V *u : index)
+        if (u) u->score = 1.0 / rows.vertices;
+    double moved = 0;
+    begin_window(argv);
+    for (int i = 0; i < ITERATIONS; i++) moved += iterate_objects(index);
+    return moved;
+}
+
 int main(int, char **argv) {
-    bool rows_layout = strcmp(argv[2], "csr") == 0;
     EdgeList list(argv[3]);
     Rows rows(list);
     double moved = 0;
-    if (rows_layout) {
+    if (strcmp(argv[2], "csr") == 0) {
         std::vector<float> score(rows.vertices, 1.0f / rows.vertices), contribution(rows.vertices);
         begin_window(argv);
         for (int i = 0; i < ITERATIONS; i++) moved += iterate_rows(rows, score.data(), contribution.data());
+    } else if (strcmp(argv[2], "linked") == 0) {
+        moved = iterate_all<ListVertex>(list, rows, argv);
     } else {
-        auto index = objects(list);
-        for (Vertex *u : index)
-            if (u) u->score = 1.0 / rows.vertices;
-        begin_window(argv);
-        for (int i = 0; i < ITERATIONS; i++) moved += iterate_objects(index);
+        moved = iterate_all<Vertex>(list, rows, argv);
     }
     end_window(ITERATIONS * rows.edges, moved);
 }

@@ -31,17 +31,17 @@ static const uint64_t FAR = UINT64_MAX;
 }
 
 // A vertex's colour is its distance, its level its parent.
-[[gnu::noinline]] static void paths_objects(const std::vector<Vertex *> &index, Heap &heap, uint64_t root) {
+template <class V> [[gnu::noinline]] static void paths_objects(const std::vector<V *> &index, Heap &heap, uint64_t root) {
     index[root]->colour = 0;
     heap.push({0, root});
     while (!heap.empty()) {
         auto [near, number] = heap.top();
         heap.pop();
-        Vertex *u = index[number];
+        V *u = index[number];
         if (near > u->colour) continue;
-        for (const Edge &edge : u->edges) {
-            uint64_t through = near + edge.weight;
-            Vertex *v = index[edge.target];
+        for (const auto &edge : u->edges) {
+            uint64_t through = near + edge.weight();
+            V *v = index[edge.target];
             if (through < v->colour) {
                 v->colour = through;
                 v->level = number;
@@ -51,8 +51,16 @@ static const uint64_t FAR = UINT64_MAX;
     }
 }
 
+template <class V> static double paths_all(const EdgeList &list, Heap &heap, int root, int other, char **argv) {
+    auto index = objects<V>(list);
+    for (V *u : index)
+        if (u) u->colour = FAR;
+    begin_window(argv);
+    paths_objects(index, heap, root);
+    return index[other]->colour;
+}
+
 int main(int, char **argv) {
-    bool rows_layout = strcmp(argv[2], "csr") == 0;
     EdgeList list(argv[3]);
     Rows rows(list);
     std::vector<Entry> entries;
@@ -60,18 +68,15 @@ int main(int, char **argv) {
     Heap heap({}, std::move(entries));
     double last;
     int root = root_after(rows, 0), other = root_after(rows, 1);
-    if (rows_layout) {
+    if (strcmp(argv[2], "csr") == 0) {
         std::vector<uint64_t> distance(rows.vertices, FAR), parent(rows.vertices);
         begin_window(argv);
         paths_rows(rows, distance.data(), parent.data(), heap, root);
         last = distance[other];
+    } else if (strcmp(argv[2], "linked") == 0) {
+        last = paths_all<ListVertex>(list, heap, root, other, argv);
     } else {
-        auto index = objects(list);
-        for (Vertex *u : index)
-            if (u) u->colour = FAR;
-        begin_window(argv);
-        paths_objects(index, heap, root);
-        last = index[other]->colour;
+        last = paths_all<Vertex>(list, heap, root, other, argv);
     }
     end_window(rows.edges, last);
 }

@@ -22,6 +22,7 @@
 //!             (v = edge's target; its object; its colour)
 //!           movq $1,8(%rdx); mov %r10,16(%rdx); mov %rcx,(queue); add
 //!     next: add; cmp; jne
+//! linked    the same, and the next edge by mov (%rax),%rax instead of add
 //! ```
 //!
 //! Parents are reset by the C library's `memset` (32-byte vectors, four a round).
@@ -79,6 +80,15 @@ impl BenchmarkSpec for BfsSpec {
             skip: 1 << 19,
             units: 2 << 19,
             compiled: Counts { instructions: 7.646, loads: 3.152, stores: 0.120, branches: 2.111 },
+        },
+        Density {
+            compiled_program: "bfs linked EDGES",
+            settings: r#"{ "layout": "linked", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: property_pc::TARGET,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 7.646, loads: 4.128, stores: 0.120, branches: 2.111 },
         },
     ];
 
@@ -211,7 +221,7 @@ impl Steps for Arrays {
         }
         // add; cmp
         out.gap += 2;
-        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(records, false)), 0);
+        edge.end((csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR), records, None, out);
     }
 
     #[inline(always)]
@@ -259,7 +269,7 @@ mod property_pc {
 
 impl Steps for Objects {
     const RESET: u64 = 1;
-    const MOST: usize = 8;
+    const MOST: usize = 9;
 
     #[inline(always)]
     fn reset(&self, u: u64, out: &mut Out<'_>) {
@@ -287,6 +297,13 @@ impl Steps for Objects {
         // mov (queue); mov (index); jmp; mov level; mov end; add; lea; mov begin; cmp; je
         out.push(load(property_pc::QUEUE, self.queue.at(head), 8, 0, 0), 0);
         out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 1);
+        if self.graph.linked().is_some() {
+            // A list ends at its head, in the object.
+            out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 2);
+            out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 2), 1);
+            out.push(branch(property_pc::NO_EDGES, property_pc::LEAVE, false, [1, 0]), 0);
+            return EdgesFrom { object: 4, begin: 2, end: 2 };
+        }
         out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 0);
         out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 2);
         out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 3), 1);
@@ -297,8 +314,8 @@ impl Steps for Objects {
     #[inline(always)]
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        let is_linked = self.graph.is_linked();
-        let from = edge.pointer_from(is_linked);
+        let lists = self.graph.linked();
+        let from = edge.pointer_from(lists.is_some());
         out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), 0);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
@@ -311,9 +328,9 @@ impl Steps for Objects {
             records = 7;
         }
         // add; cmp
-        out.gap += 2;
-        let from = edge.loop_branch_from(records, is_linked);
-        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, from), 0);
+        out.gap += if lists.is_some() { 0 } else { 2 };
+        let next = lists.map(|lists| lists.next(u, edge.k));
+        edge.end((property_pc::EDGE_LOOP, property_pc::TARGET), records, next, out);
     }
 
     #[inline(always)]

@@ -1,8 +1,9 @@
 //! The walk along a vertex's stored edges, common to BFS and PageRank: how many fit the batch, and the loads
 //! on which the records of an edge depend.
 
-use super::{Out, distance};
+use super::{Out, branch, distance, load};
 use crate::graph::Graph;
+use ambulator_base::VirtAddr;
 
 /// The stored edge being visited.
 #[derive(Clone, Copy)]
@@ -21,30 +22,34 @@ pub(crate) struct StoredEdge {
     /// Distance in records from the edge's first one back to the load of the pointer to the end of the
     /// vertex's edges.
     pub end_from: u16,
-    /// Distance in records from the edge's first one back to that of the edge before it; that to the pointer
-    /// for the first edge.
-    pub previous_from: u16,
 }
 
 impl StoredEdge {
     /// Distance in records from the edge's first one back to the load that says where the edge is: of the
-    /// edge before it in a linked list, of the pointer to the first edge otherwise.
+    /// pointer to the next one in a linked list, which is the last record but one of the edge before
+    /// ([`StoredEdge::end`]), of the pointer to the first edge otherwise.
     #[inline(always)]
     pub(crate) fn pointer_from(&self, is_linked: bool) -> u16 {
-        if is_linked { self.previous_from } else { self.begin_from }
+        if is_linked && self.k > 0 { 2 } else { self.begin_from }
     }
 
-    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's
-    /// first record: it compares the running pointer with the end; in a linked list it tests the pointer that
-    /// the edge itself has.
+    /// Ends the loop over a vertex's edges at `pc`, `records` after the edge's first record: the next edge begins at
+    /// `again`. The branch compares the running pointer with the end, which took two instructions before it; in a
+    /// linked list, whose pointer to the next edge is at `next`, it compares that one with the list's head.
     #[inline(always)]
-    pub(crate) fn loop_branch_from(&self, records: u16, is_linked: bool) -> [u16; 2] {
-        if is_linked {
-            return [records, 0];
-        }
+    pub(crate) fn end(&self, (pc, again): (u64, u64), records: u16, next: Option<VirtAddr>, out: &mut Out<'_>) {
         // Without overflow: a distance too long to be counted is none.
         let after = |from: u16| if from == 0 { 0 } else { from.checked_add(records).unwrap_or(0) };
-        [after(self.end_from), after(self.begin_from)]
+        match next {
+            None => {
+                out.push(branch(pc, again, !self.last, [after(self.end_from), after(self.begin_from)]), 0);
+            }
+            Some(next) => {
+                // mov (node),%node; cmp
+                out.push(load(pc, next, 8, 0, after(self.pointer_from(true))), 1);
+                out.push(branch(pc + 4, again, !self.last, [1, 0]), 0);
+            }
+        }
     }
 }
 
@@ -63,14 +68,12 @@ pub(crate) struct EdgesFrom {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EdgeWalk {
     from: EdgesFrom,
-    /// Records of the last edge visited; 0 before the first.
-    last: u32,
 }
 
 impl EdgeWalk {
     /// Starts a walk along edges that were found by the loads `from`.
     pub(crate) fn new(from: EdgesFrom) -> EdgeWalk {
-        EdgeWalk { from, last: 0 }
+        EdgeWalk { from }
     }
 
     /// Visits the edges of `u` from stored edge `from` on, as far as the batch has room for `most` records of
@@ -94,12 +97,9 @@ impl EdgeWalk {
                 prefetch(soon);
             }
             let (index, k, to, last) = (first + edge.k, edge.k, edge.to, edge.last);
-            let at = out.records.len();
-            let made = (at - before) as u32;
+            let made = (out.records.len() - before) as u32;
             let (begin_from, end_from) = (distance(self.from.begin + made), distance(self.from.end + made));
-            let previous_from = if self.last == 0 { begin_from } else { distance(self.last) };
-            visit(StoredEdge { index, k, to, last, begin_from, end_from, previous_from }, out);
-            self.last = (out.records.len() - at) as u32;
+            visit(StoredEdge { index, k, to, last, begin_from, end_from }, out);
         }
         let made = (out.records.len() - before) as u32;
         self.from.object += made;

@@ -82,6 +82,15 @@ impl BenchmarkSpec for PageRankSpec {
             units: 2 << 19,
             compiled: Counts { instructions: 7.045, loads: 3.206, stores: 0.048, branches: 1.173 },
         },
+        Density {
+            compiled_program: "pagerank linked EDGES",
+            settings: r#"{ "layout": "linked", "tolerance": 0.0, "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: property_pc::TARGET,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 6.973, loads: 4.159, stores: 0.048, branches: 1.173 },
+        },
     ];
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
@@ -214,7 +223,7 @@ impl Steps for Arrays {
     fn pull(&self, _u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.begin_from), 1);
         out.push(load(csr_pc::PULL, self.contribution.at(u64::from(edge.to)), 4, 0, 1), 1);
-        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(2, false)), 0);
+        edge.end((csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR), 2, None, out);
     }
 
     #[inline(always)]
@@ -283,7 +292,7 @@ impl Objects {
 }
 
 impl Steps for Objects {
-    const MOST: usize = 4;
+    const MOST: usize = 5;
 
     #[inline(always)]
     fn prefetch_sim_host(&self, v: u32) {
@@ -302,13 +311,19 @@ impl Steps for Objects {
     fn contribute(&self, u: u32, out: &mut Out<'_>) {
         if self.object(property_pc::CONTRIBUTOR, property_pc::CONTRIBUTE_NEXT, u, out) {
             let field = |field| self.graph.field(u, field);
-            out.push(load(property_pc::DEGREE_END, field(vertex_field::EDGES_END), 8, 0, 2), 0);
-            // sar; imul; test; jns (an unsigned degree becomes a number); pxor; cvtsi2sd
-            out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_BEGIN), 8, 0, 3), 3);
-            out.push(branch(property_pc::DEGREE_SIGN, property_pc::SCORE, true, [1, 2]), 2);
+            // test; jns (an unsigned degree becomes a number); pxor; cvtsi2sd; a vector's also needs sar; imul
+            let loads = if self.graph.linked().is_some() {
+                out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_END), 8, 0, 2), 1);
+                1
+            } else {
+                out.push(load(property_pc::DEGREE_END, field(vertex_field::EDGES_END), 8, 0, 2), 0);
+                out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_BEGIN), 8, 0, 3), 3);
+                2
+            };
+            out.push(branch(property_pc::DEGREE_SIGN, property_pc::SCORE, true, [1, loads]), 2);
             // divsd
-            out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 5), 1);
-            out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 6), 0);
+            out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 3 + loads), 1);
+            out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 4 + loads), 0);
         }
         self.next(property_pc::CONTRIBUTE_NEXT, u, 1, out);
     }
@@ -318,6 +333,12 @@ impl Steps for Objects {
         if !self.object(property_pc::OBJECT, property_pc::NEXT, u, out) {
             self.next(property_pc::NEXT, u, 2, out);
             return None;
+        }
+        if self.graph.linked().is_some() {
+            // lea (a list ends at its head); pxor; cmp; je
+            out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 2), 3);
+            out.push(branch(property_pc::NO_EDGES, property_pc::NONE, !some, [1, 0]), 0);
+            return Some(EdgesFrom { object: 4, begin: 2, end: 2 });
         }
         out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 2), 0);
         // pxor; cmp; je
@@ -329,13 +350,15 @@ impl Steps for Objects {
     #[inline(always)]
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        let is_linked = self.graph.is_linked();
-        let from = edge.pointer_from(is_linked);
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), 1);
+        let lists = self.graph.linked();
+        let from = edge.pointer_from(lists.is_some());
+        // add and cmp of a vector's loop
+        let one = u32::from(lists.is_none());
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), one);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
-        out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 1);
-        let from = edge.loop_branch_from(3, is_linked);
-        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, from), 0);
+        out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), one);
+        let next = lists.map(|lists| lists.next(u, edge.k));
+        edge.end((property_pc::EDGE_LOOP, property_pc::TARGET), 3, next, out);
     }
 
     #[inline(always)]

@@ -158,17 +158,17 @@ impl PropertyGraph {
     /// build.
     pub const SIM_HOST_BYTES_PER_VERTEX: u64 = size_of::<Place>() as u64 + 6 * 12;
 
-    /// Whether an edge is found through the one before it.
+    /// The linked lists, if an edge is found through the one before it.
     #[inline(always)]
-    pub fn is_linked(&self) -> bool {
-        self.lists.is_some()
+    pub(crate) fn linked(&self) -> Option<&EdgeNodes> {
+        self.lists.as_deref()
     }
 
     /// Address of edge `k` of vertex `u`: of its target.
     #[inline(always)]
     pub fn edge(&self, u: u32, k: u64) -> VirtAddr {
         if let Some(lists) = &self.lists {
-            return VirtAddr(lists.target(u, k));
+            return lists.target(u, k);
         }
         VirtAddr(self.places[u as usize].edges + k * self.edge_bytes)
     }

@@ -5,6 +5,7 @@
 //! again. In compressed sparse rows the number indexes offsets, neighbours and one array for each property.
 //! Sites are code addresses: a step with two loads uses the site and the one four bytes later.
 
+use super::linked::EdgeNodes;
 use super::{Graph, PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
@@ -43,8 +44,8 @@ pub trait View: Send {
     fn present(&self, _on: &mut Execution, _site: u64, _next: u64, _at: At) -> bool {
         true
     }
-    /// Ends the loop over a vertex's edges (add; cmp; jne): `more` are left, and the next one begins at
-    /// `again`.
+    /// Ends the loop over a vertex's edges (add; cmp; jne) after the one of which the target was loaded last: `more`
+    /// are left, and the next one begins at `again`; two sites.
     fn next_edge(&self, on: &mut Execution, site: u64, again: u64, more: bool, edges: Value) {
         on.work(2);
         on.branch(site, again, more, edges);
@@ -144,13 +145,41 @@ impl View for Rows<'_> {
 /// A property graph.
 pub(crate) struct Objects {
     graph: PropertyGraph,
-    /// The load of the edge visited last, from which a linked list goes on.
-    last: Cell<Value>,
+    /// The pointers into the two linked lists that were followed last, the latest one first.
+    pointers: Cell<[Pointer; 2]>,
+}
+
+/// A pointer to an edge of a linked list: the vertex, the edge's number, and the load that it is from.
+#[derive(Clone, Copy)]
+struct Pointer {
+    u: u32,
+    k: u64,
+    value: Value,
 }
 
 impl Objects {
     pub fn new(graph: PropertyGraph) -> Objects {
-        Objects { graph, last: Cell::new(Value::NONE) }
+        let none = Pointer { u: u32::MAX, k: 0, value: Value::NONE };
+        Objects { graph, pointers: Cell::new([none; 2]) }
+    }
+
+    /// The pointer to edge `k`; the first is that of `edges`, which the vertex has. If the one before it is known,
+    /// and it is not, the pointer is loaded from there at `site`.
+    #[inline(always)]
+    fn pointer(&self, on: &mut Execution, site: u64, (at, k): (At, u64), lists: &EdgeNodes, edges: Value) -> Value {
+        let mut known = self.pointers.get();
+        if known[0].u != at.u {
+            known.swap(0, 1);
+        }
+        let last = if known[0].u == at.u { known[0] } else { Pointer { u: at.u, k: 0, value: edges } };
+        let value = match k {
+            0 => edges,
+            _ if last.k == k => last.value,
+            _ => on.load(site, lists.next(at.u, k - 1), 8, last.value),
+        };
+        known[0] = Pointer { u: at.u, k, value };
+        self.pointers.set(known);
+        value
     }
 }
 
@@ -177,30 +206,47 @@ impl View for Objects {
             return Value::NONE; // an isolated vertex has no object: its pointer was compared with zero
         }
         let begin = on.load(site, self.graph.field(at.u, vertex_field::EDGES_BEGIN), 8, at.object);
-        on.load(site + 4, self.graph.field(at.u, vertex_field::EDGES_END), 8, at.object);
+        if self.graph.linked().is_some() {
+            // lea: a list ends at its head
+            on.work(1);
+        } else {
+            on.load(site + 4, self.graph.field(at.u, vertex_field::EDGES_END), 8, at.object);
+        }
         begin
     }
 
     #[inline(always)]
     fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
-        let from = if self.graph.is_linked() && k > 0 { self.last.get() } else { edges };
-        let target = on.load(site, self.graph.edge(at.u, k), 8, from);
-        self.last.set(target);
-        target
+        let from = match self.graph.linked() {
+            Some(lists) => self.pointer(on, site + 2, (at, k), lists, edges),
+            None => edges,
+        };
+        on.load(site, self.graph.edge(at.u, k), 8, from)
     }
 
     #[inline(always)]
     fn next_edge(&self, on: &mut Execution, site: u64, again: u64, more: bool, edges: Value) {
-        // A list ends where the edge that was loaded last says so.
-        let from = if self.graph.is_linked() { self.last.get() } else { edges };
-        on.work(2);
-        on.branch(site, again, more, from);
+        let Some(lists) = self.graph.linked() else {
+            on.work(2);
+            on.branch(site, again, more, edges);
+            return;
+        };
+        // mov (node),%node; cmp; jne
+        let [latest, other] = self.pointers.get();
+        let value = on.load(site, lists.next(latest.u, latest.k), 8, latest.value);
+        self.pointers.set([Pointer { u: latest.u, k: latest.k + 1, value }, other]);
+        on.work(1);
+        on.branch(site + 4, again, more, value);
     }
 
     #[inline(always)]
     fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
-        let from = if self.graph.is_linked() { self.last.get() } else { edges };
-        on.load(site, self.graph.edge(at.u, k).offset(WEIGHT), 8, from)
+        let Some(lists) = self.graph.linked() else {
+            return on.load(site, self.graph.edge(at.u, k).offset(WEIGHT), 8, edges);
+        };
+        let node = self.pointer(on, site + 2, (at, k), lists, edges);
+        let property = on.load(site, lists.property_pointer(at.u, k), 8, node);
+        on.load(site + 4, lists.property(at.u, k), 8, property)
     }
 
     #[inline(always)]

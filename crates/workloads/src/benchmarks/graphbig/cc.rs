@@ -101,6 +101,15 @@ impl Algorithm for Cc {
             units: Density::TO_THE_END,
             compiled: Counts { instructions: 7.601, loads: 3.152, stores: 0.073, branches: 2.135 },
         },
+        Density {
+            compiled_program: "cc linked EDGES",
+            settings: r#"{ "layout": "linked", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 7.601, loads: 4.129, stores: 0.073, branches: 2.135 },
+        },
     ];
     type Output = Components;
 

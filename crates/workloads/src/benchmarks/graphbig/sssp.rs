@@ -56,6 +56,15 @@ impl Algorithm for Sssp {
             units: Density::TO_THE_END,
             compiled: Counts { instructions: 39.192, loads: 9.687, stores: 2.967, branches: 5.479 },
         },
+        Density {
+            compiled_program: "sssp linked EDGES",
+            settings: r#"{ "layout": "linked", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 40.192, loads: 11.663, stores: 2.967, branches: 5.479 },
+        },
     ];
     /// The distance of each vertex from the root that reached it first; `u32::MAX` for those without edges.
     type Output = Vec<u32>;
