@@ -1,0 +1,1 @@
+//! Nothing: the manifest says which features of libraries all packages share.
