@@ -1,14 +1,13 @@
 //! A live program that is recorded in a trace before it is simulated, for what must read it more than once.
 
-use super::recorder::{Totals, put};
+use super::emulator::{check_program, file_size_limit};
+use super::recorder::{Totals, TraceFile, put};
 use super::{Progress, live};
 use crate::{Failure, interrupt};
-use ambulator_base::{Batch, NamedRange, OutputFile, ProgramIdentity, RecordSource, SourceError, lock};
+use ambulator_base::{Batch, InputFiles, NamedRange, OutputFile, ProgramIdentity, RecordSource, SourceError, lock};
 use ambulator_simulator::phases::PhaseProfile;
 use ambulator_simulator::spec::Spec;
-use ambulator_trace::wire::VA_BITS;
-use ambulator_trace::{TraceHeader, TraceWriter, TraceWriterSpec};
-use std::fs::File;
+use ambulator_trace::TraceWriter;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,29 +27,27 @@ struct Rest {
 }
 
 /// A program that is written to a trace as it is read.
-struct Recorded {
+struct Recording {
     program: Box<dyn RecordSource>,
-    writer: Arc<Mutex<TraceWriter<File>>>,
+    writer: Arc<Mutex<TraceWriter<TraceFile>>>,
     rest: Arc<Mutex<Rest>>,
     totals: Arc<Totals>,
 }
 
-impl RecordSource for Recorded {
+impl RecordSource for Recording {
     fn identity(&self) -> ProgramIdentity {
         self.program.identity()
     }
 
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         let more = self.program.fill(batch)?;
-        let mut writer = lock(&self.writer);
-        put(&mut *writer, batch)?;
+        put(&mut *lock(&self.writer), batch)?;
         self.totals.add(batch);
-        self.totals.bytes.store(writer.bytes(), Ordering::Relaxed);
         Ok(more)
     }
 }
 
-impl Drop for Recorded {
+impl Drop for Recording {
     fn drop(&mut self) {
         *lock(&self.rest) = Rest { names: self.program.named_ranges(), notes: self.program.notes() };
     }
@@ -69,16 +66,19 @@ pub fn kept(
     failed: Arc<AtomicBool>,
     progress: bool,
 ) -> Result<(), Failure> {
-    let output = OutputFile::prepare(path).map_err(Failure::bad)?;
+    let [program, ..] = line else { return Err(Failure::bad("--live: name the program after `--`")) };
+    // The trace must not replace the program.
+    let inputs = InputFiles::from_iter([check_program(program)?]);
+    let output = OutputFile::prepare_beside(path, &inputs).map_err(Failure::bad)?;
     let file = output.open().map_err(Failure::bad)?;
     let named = |error: SourceError| Failure::failed(format!("{}: {error}", path.display()));
     let program = live(line, skip, failed)?;
-    let header = TraceHeader { identity: program.identity(), ..TraceHeader::default() };
-    let writer = TraceWriter::new(file, header, &TraceWriterSpec { level: LEVEL, va_bits: VA_BITS }).map_err(named)?;
-    let writer = Arc::new(Mutex::new(writer));
     let (rest, totals): (Arc<Mutex<Rest>>, Arc<Totals>) = Default::default();
-    let recorded =
-        Recorded { program, writer: Arc::clone(&writer), rest: Arc::clone(&rest), totals: Arc::clone(&totals) };
+    let file = TraceFile::new(file, file_size_limit(), Arc::clone(&totals));
+    let writer = file.writer(program.identity(), Vec::new(), LEVEL).map_err(named)?;
+    let writer = Arc::new(Mutex::new(writer));
+    let recording =
+        Recording { program, writer: Arc::clone(&writer), rest: Arc::clone(&rest), totals: Arc::clone(&totals) };
     let (stop, mut progress) = (interrupt::stop_flag(), Progress::new(progress));
     let mut goes_on = |_| {
         progress.show(&totals);
@@ -87,7 +87,7 @@ pub fn kept(
     // What reads the program for its phases knows where a run ends.
     let mut spec = spec.clone();
     spec.run.instructions = spec.run.instructions.saturating_add(MORE);
-    let read = PhaseProfile::read(&spec, vec![Box::new(recorded)], &mut goes_on).map_err(named)?;
+    let read = PhaseProfile::read(&spec, vec![Box::new(recording)], &mut goes_on).map_err(named)?;
     progress.clear();
     if read.is_none() || stop.load(Ordering::Relaxed) {
         return Err(Failure::failed("interrupted before anything ran: there is no result"));

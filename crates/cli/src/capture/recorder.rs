@@ -54,11 +54,32 @@ pub struct Style {
 
 /// A trace file that is being written. The limit of file sizes is an error like a full disk; the system's way
 /// to say so is to end the process.
-struct TraceFile {
+pub struct TraceFile {
     file: File,
     at: u64,
     limit: u64,
     totals: Arc<Totals>,
+}
+
+impl TraceFile {
+    /// Nothing has been written to `file` yet; `totals` count its bytes.
+    pub fn new(file: File, limit: u64, totals: Arc<Totals>) -> TraceFile {
+        TraceFile { file, at: 0, limit, totals }
+    }
+
+    /// A trace in our format, of a captured program.
+    ///
+    /// # Errors
+    /// The header cannot be written.
+    pub fn writer(
+        self,
+        identity: ProgramIdentity,
+        start: Vec<VmEvent>,
+        level: i32,
+    ) -> Result<TraceWriter<TraceFile>, SourceError> {
+        let header = TraceHeader { identity, start, ..TraceHeader::default() };
+        TraceWriter::new(self, header, &TraceWriterSpec { level, va_bits: VA_BITS })
+    }
 }
 
 impl Write for TraceFile {
@@ -266,7 +287,7 @@ impl Recorder {
 
     fn begin(&self) -> Result<Sink, SourceError> {
         let file = self.file.try_clone().map_err(|e| SourceError::new(format!("the trace cannot be written: {e}")))?;
-        let file = TraceFile { file, at: 0, limit: self.style.limit, totals: Arc::clone(&self.totals) };
+        let file = TraceFile::new(file, self.style.limit, Arc::clone(&self.totals));
         let start = self.reader.start().unwrap_or_default().to_vec();
         if self.style.format != TraceFormat::Ambulator {
             let mut sink = foreign_sink(file, self.style.format, self.style.compression, false)?;
@@ -278,9 +299,7 @@ impl Recorder {
             detail: self.style.detail.clone(),
             ..ProgramIdentity::default()
         };
-        let header = TraceHeader { identity, start, ..TraceHeader::default() };
-        let spec = TraceWriterSpec { level: self.style.level, va_bits: VA_BITS };
-        TraceWriter::new(file, header, &spec).map(|writer| Sink::Ours(Box::new(writer)))
+        file.writer(identity, start, self.style.level).map(|writer| Sink::Ours(Box::new(writer)))
     }
 }
 

@@ -399,7 +399,7 @@ fn a_live_crash_keeps_the_result_and_names_the_signal() {
     let scene = Scene::new();
     let (code, said) = scene.run("run --live --design radix --warmup 0 -n 1M --json out.json", "crashes");
     assert_eq!(code, Some(1), "{said}");
-    let document: Value = serde_json::from_slice(&fs::read(scene.at("out/out.json")).unwrap()).unwrap();
+    let document = document(&scene.at("out/out.json"));
     let run = &document["runs"][0];
     assert_eq!((&run["status"], &run["simulated_instructions"]), (&"done".into(), &2468.into()));
     let note = "was ended by SIGABRT after 2468 instructions; the simulation covers what it executed until then";
@@ -425,7 +425,7 @@ fn an_interrupted_live_simulation_keeps_its_result_and_ends_the_program() {
     assert_eq!(code, Some(1), "{said}");
     assert!(scene.emulator_has_ended());
     assert_eq!(scene.files(), ["out.json"]);
-    let document: Value = serde_json::from_slice(&fs::read(scene.at("out/out.json")).unwrap()).unwrap();
+    let document = document(&scene.at("out/out.json"));
     assert_eq!(document["runs"][0]["status"], "interrupted");
 }
 
@@ -493,4 +493,17 @@ fn a_crash_of_a_program_that_is_kept_is_told_and_an_interrupted_one_leaves_nothi
     assert!(code == Some(1) && said.contains("interrupted before anything ran"), "{said}");
     assert!(other.emulator_has_ended());
     assert_eq!(other.files(), Vec::<String>::new());
+}
+
+#[test]
+fn a_live_program_is_not_kept_over_itself() {
+    let scene = Scene::new();
+    let program = scene.at("out/program");
+    fs::copy("/bin/true", &program).unwrap();
+    let before = fs::read(&program).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ambulator"));
+    command.args(["run", "--live", "--keep", "program", "--design", "radix", "--store", "none", "--", "./program"]);
+    let (code, said) = said(&command.current_dir(scene.at("out")).output().unwrap());
+    assert!(code == Some(2) && said.contains("program"), "{said}");
+    assert_eq!(fs::read(&program).unwrap(), before, "the program is as it was");
 }
