@@ -8,7 +8,7 @@
 //! percentile (Woodruff, JASA 1952).
 
 use crate::measured::{Measured, share};
-use crate::result::MEASURES;
+use crate::result::{MEASURES, PERCENTILES};
 use crate::spec::Spec;
 use ambulator_base::{Histogram, student_t};
 use std::collections::BTreeMap;
@@ -20,9 +20,6 @@ const LEAST_GROUPS: usize = 8;
 /// What is left of a stratum without a group stands for all of it: weights grow, in whole numbers of this
 /// part.
 const PART: u64 = 1 << 10;
-
-/// The percentiles of a histogram that results have: the ends of their names, and their shares.
-const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
 /// Sums of counters by name.
 pub(crate) type Counts = BTreeMap<String, u64>;

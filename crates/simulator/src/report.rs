@@ -52,7 +52,10 @@ impl Machine {
 
     /// What each core has measured.
     fn core_results(&self, measured: &Measured, points: &[Point]) -> Vec<CoreResult> {
-        let intervals = self.sampler.as_ref().map_or(&[][..], Sampler::intervals_of_cores);
+        let intervals = self.sampler.as_ref().map_or(&[][..], Sampler::points_of_intervals);
+        let of_core = |points: &[Point], number: usize| -> Vec<(u64, u64)> {
+            points.iter().filter_map(|point| point.cores.get(number).copied()).collect()
+        };
         let result = |(number, (core, of)): (usize, (&crate::core::Core, &OfCore))| {
             let OfCore { instructions, cycles, .. } = *of;
             CoreResult {
@@ -65,8 +68,8 @@ impl Machine {
                 } else {
                     BTreeMap::new()
                 },
-                windows: points.iter().filter_map(|point| point.cores.get(number).copied()).collect(),
-                intervals: intervals.get(number).cloned().unwrap_or_default(),
+                windows: of_core(points, number),
+                intervals: of_core(intervals, number),
             }
         };
         self.hw.cores.iter().zip(&measured.cores).enumerate().map(result).collect()

@@ -80,15 +80,19 @@ pub struct HistogramResult {
     pub buckets: Vec<(u64, u64)>,
 }
 
+/// The percentiles of a histogram: their names, and their shares.
+pub(crate) const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+
 impl From<&Histogram> for HistogramResult {
     fn from(h: &Histogram) -> Self {
+        let [p50, p90, p99] = PERCENTILES.map(|(_, share)| h.percentile(share));
         HistogramResult {
             count: h.count(),
             mean: h.mean(),
             min: h.min(),
-            p50: h.percentile(0.5),
-            p90: h.percentile(0.9),
-            p99: h.percentile(0.99),
+            p50,
+            p90,
+            p99,
             max: h.max(),
             buckets: h.buckets().collect(),
         }

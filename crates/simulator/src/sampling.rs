@@ -124,8 +124,8 @@ pub(crate) struct Sampler {
     samples: Samples,
     /// By interval of a plan, what it has measured.
     intervals: Vec<MeasuredInterval>,
-    /// By core, if there are several, and interval: instructions and cycles.
-    intervals_of_cores: Vec<Vec<(u64, u64)>>,
+    /// The same with each core, if there are several.
+    points_of_intervals: Vec<Point>,
     points: Windows,
     /// Counters at the window's begin that were not set to zero: they count from the machine's start.
     before: Counts,
@@ -156,7 +156,7 @@ impl Sampler {
             ended: 0,
             samples: schedule.samples(),
             intervals: Vec::new(),
-            intervals_of_cores: Vec::new(),
+            points_of_intervals: Vec::new(),
             points: Windows::default(),
             before: Counts::new(),
             schedule,
@@ -217,9 +217,9 @@ impl Sampler {
         self.points.until(Point::of_measured(self.measured()))
     }
 
-    /// By core: its instructions and cycles in each measured interval of a plan. Nothing for one core.
-    pub fn intervals_of_cores(&self) -> &[Vec<(u64, u64)>] {
-        &self.intervals_of_cores
+    /// Instructions and cycles of each measured interval of a plan.
+    pub fn points_of_intervals(&self) -> &[Point] {
+        &self.points_of_intervals
     }
 
     /// Puts the windows' counts in the place of those of `all` that counted since the last window's begin.
@@ -246,9 +246,7 @@ impl Sampler {
                     instructions: measured.totals.run.instructions,
                     cycles: measured.cycles,
                 });
-                let of_cores = Point::of_measured(&measured).cores;
-                self.intervals_of_cores.resize(of_cores.len(), Vec::new());
-                self.intervals_of_cores.iter_mut().zip(of_cores).for_each(|(all, own)| all.push(own));
+                self.points_of_intervals.push(Point::of_measured(&measured));
                 (choice.phase, choice.weight)
             }
         };

@@ -18,7 +18,7 @@ pub(crate) struct Windows {
     checks: u32,
 }
 
-/// How far the region has come: instructions and cycles since it began.
+/// Instructions and cycles: of the region so far, or of a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, State)]
 pub(crate) struct Point {
     /// Instructions of all cores, and cycles of the one that takes longest.
@@ -34,7 +34,7 @@ impl Point {
         Point { all: (hw.instructions(), hw.measured_cycles()), cores: of_several(hw.cores.iter().map(of_core)) }
     }
 
-    /// How far the sum of what was measured is.
+    /// Of what was measured.
     pub fn of_measured(measured: &Measured) -> Point {
         let of_core = |core: &OfCore| (core.instructions, core.cycles);
         Point {
