@@ -59,6 +59,10 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     let spec = &spec;
     let stop = interrupt::stop_flag();
     let program_failed = Arc::new(AtomicBool::new(false));
+    // Before a live program runs.
+    let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let files = TableFiles::prepare(extent.tables, &inputs)?;
+    let recorded = TimelineFile::prepare(arguments, spec, &inputs)?;
     let source = Source::of(arguments, spec, &program_failed)?;
     let (lengths, known, footprint) = source.known(spec);
     known.iter().for_each(|note| warn(note));
@@ -70,9 +74,6 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     }
     let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
-    let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
-    let files = TableFiles::prepare(extent.tables, &inputs)?;
-    let recorded = TimelineFile::prepare(arguments, spec, &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output) || files.take_standard_output();
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     jobs.extend(more);

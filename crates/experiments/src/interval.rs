@@ -61,17 +61,31 @@ impl SpeedUp {
     /// then from those of the two speeds. For runs over the same seeds, the mean of their speed-ups with the
     /// interval over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
+        let ratio = |base: &RunResult, run: &RunResult| (base.ipc > 0.0).then(|| run.ipc / base.ipc);
+        SpeedUp::with_interval(base, run, ratio, || {
+            let common = if are_sampled_alike(base, run) { half_of_common(base, run) } else { None };
+            common.or_else(|| half_of_each(base, run))
+        })
+    }
+
+    /// The speed-up that `ratio` says, with an interval over seeds if there are several, and else with the half that
+    /// `of_region` finds. `None` without time.
+    pub(crate) fn with_interval(
+        base: &RunResult,
+        run: &RunResult,
+        ratio: impl Fn(&RunResult, &RunResult) -> Option<f64>,
+        of_region: impl FnOnce() -> Option<(f64, Over)>,
+    ) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
         }
-        let pairs = base.over_seeds.iter().zip(&run.over_seeds);
-        let ratios: Vec<f64> = pairs.filter(|(base, _)| base.ipc > 0.0).map(|(base, run)| run.ipc / base.ipc).collect();
-        if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&ratios) {
+        let of_seeds = base.over_seeds.iter().zip(&run.over_seeds).filter_map(|(base, run)| ratio(base, run));
+        if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&of_seeds.collect::<Vec<_>>()) {
             return Some(SpeedUp { ratio: mean, half: Some(half), over: Some(Over::Seeds(seeds)) });
         }
-        let common = if are_sampled_alike(base, run) { half_of_common(base, run) } else { None };
-        let (half, over) = common.or_else(|| half_of_each(base, run)).unzip();
-        Some(SpeedUp { ratio: run.ipc / base.ipc, half, over })
+        let ratio = ratio(base, run)?;
+        let (half, over) = of_region().unzip();
+        Some(SpeedUp { ratio, half, over })
     }
 
     /// Whether the interval leaves 1 out.

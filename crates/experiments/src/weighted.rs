@@ -1,8 +1,6 @@
 //! Weighted speed-ups of several cores with their intervals: each program of a mix counts the same.
 
-use crate::interval::{
-    Over, SpeedUp, Spread, half_of_strata, half_of_sum, least_windows, paired_windows, same_intervals,
-};
+use crate::interval::{Over, SpeedUp, half_of_strata, half_of_sum, least_windows, paired_windows, same_intervals};
 use crate::sampling::{Method, are_sampled_alike, method_of};
 use ambulator_simulator::{CoreResult, RunResult, weighted_speedup};
 
@@ -23,25 +21,32 @@ impl SpeedUp {
         if base.cores.len() < 2 {
             return SpeedUp::of(base, run);
         }
-        let of_seed = |(base, run): (&RunResult, &RunResult)| weighted_speedup(&base.cores, &run.cores);
-        let of_seeds: Vec<f64> = base.over_seeds.iter().zip(&run.over_seeds).filter_map(of_seed).collect();
-        if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&of_seeds) {
-            return Some(SpeedUp { ratio: mean, half: Some(half), over: Some(Over::Seeds(seeds)) });
-        }
-        let ratio = weighted_speedup(&base.cores, &run.cores).filter(|_| base.ipc > 0.0 && run.ipc > 0.0)?;
-        let both = base.cores.iter().zip(&run.cores).enumerate().filter(|(_, (base, _))| base.ipc > 0.0);
-        let both: Vec<_> = both.collect();
-        let share = |base: &CoreResult, run: &CoreResult| run.ipc / base.ipc / both.len() as f64;
-        let pair = |(number, (base, run))| Pair { number, base, run, share: share(base, run) };
-        let pairs: Vec<Pair<'_>> = both.iter().copied().map(pair).collect();
-        let common = match method_of(run) {
-            _ if !are_sampled_alike(base, run) => None,
-            Some(Method::Phases) => over_intervals(base, run, &pairs),
-            _ => over_windows(&pairs, least_windows(run)),
-        };
-        let (half, over) = common.or_else(|| over_each(base, run, &pairs)).unzip();
-        Some(SpeedUp { ratio, half, over })
+        let ratio = |base: &RunResult, run: &RunResult| weighted_speedup(&base.cores, &run.cores);
+        SpeedUp::with_interval(base, run, ratio, || {
+            let pairs = pairs(base, run);
+            let common = match method_of(run) {
+                _ if !are_sampled_alike(base, run) => None,
+                Some(Method::Phases) => over_intervals(base, run, &pairs),
+                _ => over_windows(&pairs, least_windows(run)),
+            };
+            common.or_else(|| over_each(base, run, &pairs))
+        })
     }
+}
+
+/// The cores that have run on the base.
+fn pairs<'r>(base: &'r RunResult, run: &'r RunResult) -> Vec<Pair<'r>> {
+    let both = base.cores.iter().zip(&run.cores).enumerate().filter(|(_, (base, _))| base.ipc > 0.0);
+    let pair = |(number, (base, run)): (usize, (&'r CoreResult, &'r CoreResult))| Pair {
+        number,
+        base,
+        run,
+        share: run.ipc / base.ipc,
+    };
+    let mut pairs: Vec<Pair<'r>> = both.map(pair).collect();
+    let count = pairs.len() as f64;
+    pairs.iter_mut().for_each(|pair| pair.share /= count);
+    pairs
 }
 
 /// The sum over the cores of what each `of` has in each part of the region.
