@@ -28,16 +28,16 @@
 
 enum { WHITE, GREY, BLACK };
 
-template <class V> [[gnu::noinline]] static long search_objects(const std::vector<V *> &index, uint64_t *queue, uint64_t root) {
+template <class I> [[gnu::noinline]] static long search_objects(I &index, uint64_t *queue, uint64_t root) {
     index[root]->colour = GREY;
     index[root]->level = 0;
     queue[0] = root;
     long head = 0, tail = 1;
     while (head < tail) {
-        V *u = index[queue[head++]];
+        auto u = index[queue[head++]];
         uint64_t level = u->level + 1;
         for (const auto &edge : u->edges) {
-            V *v = index[edge.target];
+            auto v = index[edge.target];
             if (v->colour == WHITE) {
                 v->colour = GREY;
                 v->level = level;
@@ -49,21 +49,20 @@ template <class V> [[gnu::noinline]] static long search_objects(const std::vecto
     return tail;
 }
 
-template <class V> [[gnu::noinline]] static void reset_objects(const std::vector<V *> &index) {
-    for (V *vertex : index)
-        if (vertex) vertex->colour = WHITE;
+template <class I> [[gnu::noinline]] static void reset_objects(I &index) {
+    index.for_each([](uint64_t, auto vertex) { vertex->colour = WHITE; });
 }
 
 static const int ROUNDS = 2;
 
-template <class V> static long search_all(const EdgeList &list, const Rows &rows, char **argv) {
-    auto index = objects<V>(list);
+template <class I> static long search_all(const EdgeList &list, const Rows &rows, char **argv) {
+    I &index = *new I(list); // its end is not measured
     std::vector<uint64_t> queue(rows.vertices);
     long found = 0;
     begin_window(argv);
     for (int round = 0; round < ROUNDS; round++) {
         reset_objects(index);
-        found += search_objects(index, queue.data(), root_after(rows, round));
+        found += search_objects(index, queue.data(), index.number_of(root_after(rows, round)));
     }
     return found;
 }
@@ -80,9 +79,9 @@ int main(int, char **argv) {
             found += search_rows(rows, parent.data(), queue.data(), root_after(rows, round));
         }
     } else if (strcmp(argv[2], "linked") == 0) {
-        found = search_all<ListVertex>(list, rows, argv);
+        found = search_all<HashedList>(list, rows, argv);
     } else {
-        found = search_all<Vertex>(list, rows, argv);
+        found = search_all<Index>(list, rows, argv);
     }
     end_window(ROUNDS * rows.edges, found);
 }

@@ -30,20 +30,19 @@
 }
 
 // A vertex's colour says whether it has been visited; its level is its label.
-template <class V> [[gnu::noinline]] static long flood_objects(const std::vector<V *> &index, uint64_t *queue) {
+template <class I> [[gnu::noinline]] static long flood_objects(I &index, uint64_t *queue) {
     long components = 0;
-    for (size_t root = 0; root < index.size(); root++) {
-        V *first = index[root];
-        if (!first || first->colour) continue;
+    index.for_each([&](uint64_t root, auto first) {
+        if (first->colour) return;
         components++;
         first->colour = 1;
         first->level = root;
         queue[0] = root;
         long head = 0, tail = 1;
         while (head < tail) {
-            V *u = index[queue[head++]];
+            auto u = index[queue[head++]];
             for (const auto &edge : u->edges) {
-                V *v = index[edge.target];
+                auto v = index[edge.target];
                 if (!v->colour) {
                     v->colour = 1;
                     v->level = root;
@@ -51,12 +50,12 @@ template <class V> [[gnu::noinline]] static long flood_objects(const std::vector
                 }
             }
         }
-    }
+    });
     return components;
 }
 
-template <class V> static long flood_all(const EdgeList &list, uint64_t *queue, char **argv) {
-    auto index = objects<V>(list);
+template <class I> static long flood_all(const EdgeList &list, uint64_t *queue, char **argv) {
+    I &index = *new I(list); // its end is not measured
     begin_window(argv);
     return flood_objects(index, queue);
 }
@@ -71,9 +70,9 @@ int main(int, char **argv) {
         begin_window(argv);
         components = flood_rows(rows, visited.data(), label.data(), queue.data());
     } else if (strcmp(argv[2], "linked") == 0) {
-        components = flood_all<ListVertex>(list, queue.data(), argv);
+        components = flood_all<HashedList>(list, queue.data(), argv);
     } else {
-        components = flood_all<Vertex>(list, queue.data(), argv);
+        components = flood_all<Index>(list, queue.data(), argv);
     }
     end_window(rows.edges, components);
 }

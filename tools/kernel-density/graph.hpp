@@ -1,6 +1,7 @@
 // A graph from a file of edges ("u v" a line), in compressed sparse rows (as in GAP), as vertex objects with growing
-// vectors of edges, and as those with linked lists of edges and a hash map of them (as GraphBIG's openG stores edges):
-// the layouts `csr`, `property` and `linked` of the simulator's graph programs.
+// vectors of edges and an index of pointers, and as a list of vertex objects with linked lists of edges, and hash tables
+// of vertices and edges (as GraphBIG's openG stores them): the layouts `csr`, `property` and `linked` of the simulator's
+// graph programs.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <list>
 #include <memory>
+#include <tr1/unordered_map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -109,7 +111,7 @@ struct ListVertex {
     uint64_t id, colour = 0, level = 0;
     std::list<ListEdge> edges;
     double contribution = 0, score = 0;
-    std::unordered_map<uint64_t, std::list<ListEdge>::iterator> by_id;
+    std::tr1::unordered_map<uint64_t, std::list<ListEdge>::iterator> by_id;
 
     void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
         edges.push_back({edge, v, property});
@@ -117,25 +119,77 @@ struct ListVertex {
     }
 };
 
-// The pointers to the vertex objects, by number; null for a vertex without edges.
-template <class V> std::vector<V *> objects(const EdgeList &list) {
-    std::vector<V *> index(list.vertices, nullptr);
+// Calls `append(u, v, edge, property)` for both ends of each edge, in the order of the list.
+template <class F> void for_each_end(const EdgeList &list, F append) {
     uint64_t id = 0;
-    auto append = [&](int u, int v, const std::shared_ptr<uint64_t> &property) {
-        if (!index[u]) {
-            index[u] = new V;
-            index[u]->id = u;
-        }
-        index[u]->append(v, id, property);
-    };
     for (auto [u, v] : list.edges) {
         std::shared_ptr<uint64_t> property(new uint64_t(weight_of(u, v)));
-        append(u, v, property);
-        append(v, u, property);
+        append(u, v, id, property);
+        append(v, u, id, property);
         id++;
     }
-    return index;
 }
+
+// The pointers to the vertex objects, by number; null for a vertex without edges.
+struct Index {
+    std::vector<Vertex *> objects;
+
+    explicit Index(const EdgeList &list) : objects(list.vertices, nullptr) {
+        for_each_end(list, [&](int u, int v, uint64_t id, const auto &property) {
+            if (!objects[u]) {
+                objects[u] = new Vertex;
+                objects[u]->id = u;
+            }
+            objects[u]->append(v, id, property);
+        });
+    }
+
+    Vertex *operator[](uint64_t number) const { return objects[number]; }
+    uint64_t size() const { return objects.size(); }
+    uint64_t number_of(uint64_t vertex) const { return vertex; }
+
+    // Calls `use(number, object)` for each vertex that has an object.
+    template <class F> [[gnu::always_inline]] void for_each(F use) const {
+        for (size_t number = 0; number < objects.size(); number++)
+            if (Vertex *object = objects[number]) use(number, object);
+    }
+};
+
+// A list of the vertex objects, numbered in the order in which edges name them, and a hash table of their places.
+struct HashedList {
+    std::list<ListVertex> objects;
+    std::tr1::unordered_map<uint64_t, std::list<ListVertex>::iterator> places;
+    std::vector<int64_t> numbers;
+
+    explicit HashedList(const EdgeList &list) : numbers(list.vertices, -1) {
+        auto number = [&](int u) {
+            if (numbers[u] < 0) {
+                numbers[u] = objects.size();
+                objects.emplace_back();
+                objects.back().id = numbers[u];
+                places[numbers[u]] = std::prev(objects.end());
+            }
+            return numbers[u];
+        };
+        for_each_end(list, [&](int u, int v, uint64_t id, const auto &property) {
+            uint64_t own = number(u), other = number(v);
+            (*this)[own]->append(other, id, property);
+        });
+    }
+
+    // openG's `find_vertex`, inlined as with -O3, with which GraphBIG is compiled.
+    [[gnu::always_inline, gnu::flatten]] std::list<ListVertex>::iterator find(uint64_t number) {
+        auto found = places.find(number);
+        return found == places.end() ? objects.end() : found->second;
+    }
+    [[gnu::always_inline]] ListVertex *operator[](uint64_t number) { return &*find(number); }
+    uint64_t size() const { return numbers.size(); }
+    uint64_t number_of(uint64_t vertex) const { return numbers[vertex]; }
+
+    template <class F> [[gnu::always_inline]] void for_each(F use) {
+        for (ListVertex &object : objects) use(object.id, &object);
+    }
+};
 
 // Vertices with edges, scattered: roots of searches.
 inline int root_after(const Rows &rows, uint64_t draw) {

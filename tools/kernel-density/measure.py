@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What compiled programs execute for each unit of their work, beside the simulator's kernels.
 
-Compiles the programs of this folder (g++ -O2), captures each from the end of its set-up to its end with
+Compiles the programs of this folder (g++ -O2, and -O3 for linked graphs, as GraphBIG's are), captures each from the end of its set-up to its end with
 `ambulator capture`, and prints instructions, loads, stores and branches for each stored edge, look-up or update:
 those of the compiled program, those of our kernel with the same settings (on the same graph), and those that the
 kernel's source records. Exits with 1 if a kernel is more than a tenth away.
@@ -25,6 +25,8 @@ AMBULATOR = os.environ.get("AMBULATOR", str(TARGET / "release" / "ambulator"))
 # Cargo's profile in which the kernels are built.
 PROFILE = os.environ.get("PROFILE", "release")
 NAMES = ["instructions", "loads", "stores", "branches"]
+# Levels of optimisation, and how their programs' names end.
+LEVELS = [("-O2", ""), ("-O3", "-O3")]
 # What differs by more than a tenth and by more than this is a difference.
 LEAST = 0.001
 
@@ -39,13 +41,16 @@ def run(*command, may_fail=False, **options):
 
 def compile_programs(folder):
     for source in sorted(HERE.glob("*.cpp")):
-        run("g++", "-std=c++17", "-O2", "-DNDEBUG", "-Wall", "-Wextra", source, "-o", folder / source.stem)
+        for level, suffix in LEVELS:
+            run("g++", "-std=c++17", level, "-DNDEBUG", "-Wall", "-Wextra", source, "-o", folder / (source.stem + suffix))
 
 
 def capture(folder, command):
     """Captures the window of a program; returns what it executed for each unit."""
     program, *arguments = command
     name = folder / ("-".join([program, *(a for a in arguments if "/" not in a)]) + ".amb")
+    # GraphBIG's makefiles say -O3.
+    program += "-O3" if "linked" in arguments else ""
     base = [AMBULATOR, "capture", "--no-progress", "--out", name]
     skipped = run(*base, "--skip", "1000000G", "--", folder / program, "setup", *arguments, may_fail=True)
     # The set-up ends by itself, before the instructions to skip: the message says after how many.

@@ -21,25 +21,22 @@ static const int ITERATIONS = 3;
     return moved;
 }
 
-template <class V> [[gnu::noinline]] static double iterate_objects(const std::vector<V *> &index) {
+template <class I> [[gnu::noinline]] static double iterate_objects(I &index) {
     double base = (1 - 0.85) / index.size(), damping = 0.85, moved = 0;
-    for (V *u : index)
-        if (u) u->contribution = u->score / u->edges.size();
-    for (V *u : index) {
-        if (!u) continue;
+    index.for_each([](uint64_t, auto u) { u->contribution = u->score / u->edges.size(); });
+    index.for_each([&](uint64_t, auto u) {
         double sum = 0;
         for (const auto &edge : u->edges) sum += index[edge.target]->contribution;
         double old = u->score;
         u->score = base + damping * sum;
         moved += std::fabs(u->score - old);
-    }
+    });
     return moved;
 }
 
-template <class V> static double iterate_all(const EdgeList &list, const Rows &rows, char **argv) {
-    auto index = objects<V>(list);
-    for (V *u : index)
-        if (u) u->score = 1.0 / rows.vertices;
+template <class I> static double iterate_all(const EdgeList &list, const Rows &rows, char **argv) {
+    I &index = *new I(list); // its end is not measured
+    index.for_each([&](uint64_t, auto u) { u->score = 1.0 / rows.vertices; });
     double moved = 0;
     begin_window(argv);
     for (int i = 0; i < ITERATIONS; i++) moved += iterate_objects(index);
@@ -55,9 +52,9 @@ int main(int, char **argv) {
         begin_window(argv);
         for (int i = 0; i < ITERATIONS; i++) moved += iterate_rows(rows, score.data(), contribution.data());
     } else if (strcmp(argv[2], "linked") == 0) {
-        moved = iterate_all<ListVertex>(list, rows, argv);
+        moved = iterate_all<HashedList>(list, rows, argv);
     } else {
-        moved = iterate_all<Vertex>(list, rows, argv);
+        moved = iterate_all<Index>(list, rows, argv);
     }
     end_window(ITERATIONS * rows.edges, moved);
 }

@@ -31,17 +31,17 @@ static const uint64_t FAR = UINT64_MAX;
 }
 
 // A vertex's colour is its distance, its level its parent.
-template <class V> [[gnu::noinline]] static void paths_objects(const std::vector<V *> &index, Heap &heap, uint64_t root) {
+template <class I> [[gnu::noinline]] static void paths_objects(I &index, Heap &heap, uint64_t root) {
     index[root]->colour = 0;
     heap.push({0, root});
     while (!heap.empty()) {
         auto [near, number] = heap.top();
         heap.pop();
-        V *u = index[number];
+        auto u = index[number];
         if (near > u->colour) continue;
         for (const auto &edge : u->edges) {
             uint64_t through = near + edge.weight();
-            V *v = index[edge.target];
+            auto v = index[edge.target];
             if (through < v->colour) {
                 v->colour = through;
                 v->level = number;
@@ -51,13 +51,12 @@ template <class V> [[gnu::noinline]] static void paths_objects(const std::vector
     }
 }
 
-template <class V> static double paths_all(const EdgeList &list, Heap &heap, int root, int other, char **argv) {
-    auto index = objects<V>(list);
-    for (V *u : index)
-        if (u) u->colour = FAR;
+template <class I> static double paths_all(const EdgeList &list, Heap &heap, int root, int other, char **argv) {
+    I &index = *new I(list); // its end is not measured
+    index.for_each([](uint64_t, auto u) { u->colour = FAR; });
     begin_window(argv);
-    paths_objects(index, heap, root);
-    return index[other]->colour;
+    paths_objects(index, heap, index.number_of(root));
+    return index[index.number_of(other)]->colour;
 }
 
 int main(int, char **argv) {
@@ -74,9 +73,9 @@ int main(int, char **argv) {
         paths_rows(rows, distance.data(), parent.data(), heap, root);
         last = distance[other];
     } else if (strcmp(argv[2], "linked") == 0) {
-        last = paths_all<ListVertex>(list, heap, root, other, argv);
+        last = paths_all<HashedList>(list, heap, root, other, argv);
     } else {
-        last = paths_all<Vertex>(list, heap, root, other, argv);
+        last = paths_all<Index>(list, heap, root, other, argv);
     }
     end_window(rows.edges, last);
 }

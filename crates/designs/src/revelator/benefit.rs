@@ -9,20 +9,23 @@
 //!   but no more than `line_latency`: a line that is there before its use need not come earlier.
 //! - *Entries* of the last level start there instead of after the loads of the upper levels: `saved` is these
 //!   loads' part of the same time, over walks whose entry was not predicted.
-//! - *Cost* is `wrong_cost` with idle buses, and rises as `1 / (1 - u)` with the share `u` of bandwidth in
-//!   use, as waiting times in a queue do.
+//! - *Cost* is `wrong_data_cost` or `wrong_entry_cost` with idle buses, and rises as `1 / (1 - u)` with the
+//!   share `u` of bandwidth in use, as waiting times in a queue do.
 //!
 //! More memory pressure makes the later tiers likelier, so more candidates pass, until no tier is likely
 //! enough. At a pressure of `p` the second tier gives `p * (1 - p)` of the pages, a quarter at most. So a
 //! second line pays off only if a right one saves three times what a wrong one costs.
 
+use super::RevelatorSpec;
 use ambulator_base::State;
 
 /// Running means of what a right prediction saves, in cycles.
 #[derive(Clone, Copy, Debug, State)]
 pub(crate) struct Benefit {
     #[state(skip)]
-    wrong_cost: f64,
+    wrong_data_cost: f64,
+    #[state(skip)]
+    wrong_entry_cost: f64,
     #[state(skip)]
     line_latency: f64,
     data: f64,
@@ -35,9 +38,11 @@ const WEIGHT: f64 = 1.0 / 64.0;
 const MOST_IN_USE: f64 = 0.95;
 
 impl Benefit {
-    /// Before the first walk, what is saved is taken for what a wrong line costs: `wrong_cost` cycles.
-    pub(crate) fn new(wrong_cost: f64, line_latency: f64) -> Benefit {
-        Benefit { wrong_cost, line_latency, data: wrong_cost.min(line_latency), entries: wrong_cost }
+    /// Before the first walk, what is saved is taken for what a wrong line costs.
+    pub(crate) fn new(spec: &RevelatorSpec) -> Benefit {
+        let &RevelatorSpec { wrong_data_cost, wrong_entry_cost, line_latency, .. } = spec;
+        let (data, entries) = (wrong_data_cost.min(line_latency), wrong_entry_cost);
+        Benefit { wrong_data_cost, wrong_entry_cost, line_latency, data, entries }
     }
 
     /// Learns from a walk: the cycles from the L2 TLB miss to its answer (0 if time is not modelled), its
@@ -58,29 +63,35 @@ impl Benefit {
     /// The least share of right predictions with which fetching data pays off.
     #[inline]
     pub(crate) fn least_share_of_data(&self, in_use: f64) -> f64 {
-        self.least_share(self.data, in_use)
+        least_share(self.data, self.wrong_data_cost, in_use)
     }
 
     /// The least share of right predictions with which fetching last entries pays off.
     #[inline]
     pub(crate) fn least_share_of_entries(&self, in_use: f64) -> f64 {
-        self.least_share(self.entries, in_use)
+        least_share(self.entries, self.wrong_entry_cost, in_use)
     }
+}
 
-    #[inline]
-    fn least_share(&self, saved: f64, in_use: f64) -> f64 {
-        let cost = self.wrong_cost / (1.0 - in_use.clamp(0.0, MOST_IN_USE));
-        if cost > 0.0 { cost / (cost + saved) } else { 0.0 }
-    }
+/// The least share of right predictions with which a fetch that saves `saved` cycles pays off, if a wrong one
+/// costs `idle_cost` with idle buses.
+#[inline]
+fn least_share(saved: f64, idle_cost: f64, in_use: f64) -> f64 {
+    let cost = idle_cost / (1.0 - in_use.clamp(0.0, MOST_IN_USE));
+    if cost > 0.0 { cost / (cost + saved) } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn benefit(wrong_data_cost: f64, wrong_entry_cost: f64, line_latency: f64) -> Benefit {
+        Benefit::new(&RevelatorSpec { wrong_data_cost, wrong_entry_cost, line_latency, ..RevelatorSpec::default() })
+    }
+
     #[test]
     fn a_fetch_pays_off_if_it_is_right_often_enough() {
-        let mut benefit = Benefit::new(60.0, 200.0);
+        let mut benefit = benefit(60.0, 60.0, 200.0);
         assert_eq!(benefit.least_share_of_data(0.0), 0.5, "nothing is known yet");
         for _ in 0..2000 {
             benefit.learn(180, 2, false);
@@ -98,7 +109,7 @@ mod tests {
         assert!((benefit.least_share_of_entries(0.0) - 0.4).abs() < 1e-6);
         assert!((benefit.least_share_of_data(0.0) - 0.75).abs() < 1e-6);
         // A head start longer than the line's latency saves no more data cycles, but entries free the walker.
-        let mut slow = Benefit::new(60.0, 140.0);
+        let mut slow = self::benefit(60.0, 60.0, 140.0);
         (0..2000).for_each(|_| slow.learn(840, 2, false));
         assert!((slow.least_share_of_data(0.0) - 0.3).abs() < 1e-6);
         assert!((slow.least_share_of_entries(0.0) - 0.125).abs() < 1e-6);
@@ -110,6 +121,11 @@ mod tests {
         let before = benefit.data;
         benefit.learn(0, 4, false);
         assert_eq!(benefit.data, before, "time is not modelled");
-        assert_eq!(Benefit::new(0.0, 200.0).least_share_of_data(0.9), 0.0);
+        // Wrong data and wrong entries have costs of their own: each a quarter, but of 180 and of 90 cycles.
+        let mut two = self::benefit(60.0, 30.0, 200.0);
+        (0..2000).for_each(|_| two.learn(180, 2, false));
+        assert!((two.least_share_of_data(0.0) - 0.25).abs() < 1e-6);
+        assert!((two.least_share_of_entries(0.0) - 0.25).abs() < 1e-6);
+        assert_eq!(self::benefit(0.0, 60.0, 200.0).least_share_of_data(0.9), 0.0);
     }
 }

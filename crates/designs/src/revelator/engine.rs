@@ -97,7 +97,7 @@ impl Engine {
             asid: Asid(0),
             seen: (0, Cycle(0)),
             in_use: 0.0,
-            benefit: Benefit::new(spec.wrong_cost, spec.line_latency),
+            benefit: Benefit::new(spec),
             table_was_right: false,
             candidates: Default::default(),
             version: u64::MAX,

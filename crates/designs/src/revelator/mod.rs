@@ -94,13 +94,19 @@ pub struct RevelatorSpec {
     /// The degree filter: which candidates are not fetched.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
-    /// What a wrong line costs other accesses while buses are idle: the adaptive filter fetches a candidate
-    /// if it expects to save more.
+    /// What a wrong data line costs other accesses while buses are idle: the adaptive filter fetches a
+    /// candidate if it expects to save more.
     #[schemars(range(min = 0.0, max = 100_000.0), extend(
         "x-unit" = "cycles",
         "x-source" = "our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has no number"
     ))]
-    pub wrong_cost: f64,
+    pub wrong_data_cost: f64,
+    /// What a wrong line of the last-level table costs other accesses while buses are idle.
+    #[schemars(range(min = 0.0, max = 100_000.0), extend(
+        "x-unit" = "cycles",
+        "x-source" = "our choice: measured on the paper's machine; Revelator Sec. 5.3.2 has no number"
+    ))]
+    pub wrong_entry_cost: f64,
     /// The most that the adaptive filter expects a right data line to save: its latency from main memory.
     #[schemars(range(min = 0.0, max = 100_000.0), extend(
         "x-unit" = "cycles",
@@ -129,7 +135,8 @@ impl Default for RevelatorSpec {
             table: true,
             nested: false,
             filter: DegreeFilter::Adaptive,
-            wrong_cost: 65.0,
+            wrong_data_cost: 45.0,
+            wrong_entry_cost: 65.0,
             line_latency: 150.0,
             latency: 1,
             confine: false,
@@ -151,7 +158,8 @@ pub fn descriptor() -> Descriptor {
     .fills(Socket::Placement, "the frame given by a hash of the page, tier by tier")
     .formerly_called("tiered-hash")
     .formerly("design.speculation.revelator.", "revelator.")
-    .formerly("revelator.least_share", "revelator.wrong_cost")
+    .formerly("revelator.least_share", "revelator.wrong_data_cost")
+    .formerly("revelator.wrong_cost", "revelator.wrong_data_cost")
     .settings::<RevelatorSpec>()
     .build(parts)
 }

@@ -89,7 +89,7 @@ fn the_engine_predicts_the_frames_of_the_tiers_that_are_likely_enough() {
     let at = |tier: usize| frame(Kind::Small, va(77), tier, FRAMES).start().offset(0x123);
     // Nearly all frames are from the first tier; then more tiers are needed; the likeliest is first.
     for (tiers, expected) in [([95, 4, 1], vec![0]), ([60, 35, 5], vec![0, 1]), ([30, 33, 37], vec![2, 1, 0])] {
-        let spec = RevelatorSpec { wrong_cost: 50.0, ..RevelatorSpec::default() };
+        let spec = RevelatorSpec { wrong_data_cost: 50.0, wrong_entry_cost: 200.0, ..RevelatorSpec::default() };
         let (mut engine, _) = engine(&spec, small(tiers));
         // Walks take three times what a wrong line costs, so one candidate in four must be right.
         (0..2000).for_each(|_| engine.learn_latency(150, 2));
@@ -213,7 +213,7 @@ fn confined_speculation_fetches_only_frames_of_the_process() {
 #[test]
 fn each_error_of_a_spec_is_reported() {
     assert_eq!(RevelatorSpec::default().invalid("r"), vec![]);
-    let wrong = RevelatorSpec { tiers: 0, taken: 2.0, wrong_cost: -1.0, latency: 200, ..RevelatorSpec::default() };
+    let wrong = RevelatorSpec { tiers: 0, taken: 2.0, wrong_data_cost: -1.0, latency: 200, ..RevelatorSpec::default() };
     assert_eq!(wrong.invalid("r").len(), 4, "{:?}", wrong.invalid("r"));
     for def in EngineCounters::DEFS.iter().chain(TierCounters::DEFS) {
         assert!(def.meaning.ends_with('.'), "{}", def.name);

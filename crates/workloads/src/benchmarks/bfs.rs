@@ -22,16 +22,18 @@
 //!             (v = edge's target; its object; its colour)
 //!           movq $1,8(%rdx); mov %r10,16(%rdx); mov %rcx,(queue); add
 //!     next: add; cmp; jne
-//! linked    the same, and the next edge by mov (%rax),%rax instead of add
+//! linked    the same, but the object is looked up in a hash table, and the next edge is mov (%rax),%rax
 //! ```
 //!
 //! Parents are reset by the C library's `memset` (32-byte vectors, four a round).
 
-use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::edges::{EdgeWalk, EdgesFrom, MOST_TO_FIND, StoredEdge, find};
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
-use crate::graph::{Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
+use crate::graph::{
+    Built, Finder, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field,
+};
 use crate::layout::Array;
 use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::cell::Cell;
@@ -88,7 +90,7 @@ impl BenchmarkSpec for BfsSpec {
             site: property_pc::TARGET,
             skip: 1 << 19,
             units: 2 << 19,
-            compiled: Counts { instructions: 7.646, loads: 4.128, stores: 0.120, branches: 2.111 },
+            compiled: Counts { instructions: 17.840, loads: 7.240, stores: 0.120, branches: 5.144 },
         },
     ];
 
@@ -269,12 +271,21 @@ mod property_pc {
 
 impl Steps for Objects {
     const RESET: u64 = 1;
-    const MOST: usize = 9;
+    const MOST: usize = 8 + MOST_TO_FIND;
 
     #[inline(always)]
     fn reset(&self, u: u64, out: &mut Out<'_>) {
+        let Finder::Index(index) = self.graph.finder() else {
+            // movq $0,8(object); mov (node),node; cmp; jne
+            let next = self.graph.next_vertex(u as u32);
+            out.push(store(property_pc::RESET_COLOUR, self.graph.field(u as u32, vertex_field::COLOUR), 8, 0, 2), 0);
+            out.push(load(property_pc::RESET, next, 8, 0, 3), 1);
+            let more = u + 1 < self.graph.places.len() as u64;
+            out.push(branch(property_pc::RESET_LOOP, property_pc::RESET, more, [1, 0]), 0);
+            return;
+        };
         // mov (index); test; je; movq $0,8(object); add; cmp; jne
-        out.push(load(property_pc::RESET, self.graph.index.at(u), 8, 0, 0), 1);
+        out.push(load(property_pc::RESET, index.at(u), 8, 0, 0), 1);
         let none = self.graph.places[u as usize].object == 0;
         out.push(branch(property_pc::RESET_NONE, property_pc::RESET_NEXT, none, [1, 0]), 0);
         if !none {
@@ -282,11 +293,11 @@ impl Steps for Objects {
             out.push(store(property_pc::RESET_COLOUR, colour, 8, 0, 2), 0);
         }
         out.gap += 2;
-        out.push(branch(property_pc::RESET_LOOP, property_pc::RESET, u + 1 < self.graph.index.len, [0, 0]), 0);
+        out.push(branch(property_pc::RESET_LOOP, property_pc::RESET, u + 1 < index.len, [0, 0]), 0);
     }
 
     fn root(&self, u: u32, out: &mut Out<'_>) {
-        out.push(load(property_pc::ROOT, self.graph.index.at(u64::from(u)), 8, 0, 0), 0);
+        find(&self.graph, property_pc::ROOT, u, 0, out);
         out.push(store(property_pc::ROOT + 4, self.graph.field(u, vertex_field::COLOUR), 8, 0, 1), 0);
         out.push(store(property_pc::ROOT + 12, self.graph.field(u, vertex_field::LEVEL), 8, 0, 2), 0);
         out.push(store(property_pc::ROOT + 20, self.queue.at(0), 8, 0, 0), 0);
@@ -296,7 +307,8 @@ impl Steps for Objects {
     fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> EdgesFrom {
         // mov (queue); mov (index); jmp; mov level; mov end; add; lea; mov begin; cmp; je
         out.push(load(property_pc::QUEUE, self.queue.at(head), 8, 0, 0), 0);
-        out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 1);
+        find(&self.graph, property_pc::OBJECT, u, 1, out);
+        out.gap += 1;
         if self.graph.linked().is_some() {
             // A list ends at its head, in the object.
             out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 2);
@@ -317,15 +329,15 @@ impl Steps for Objects {
         let lists = self.graph.linked();
         let from = edge.pointer_from(lists.is_some());
         out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), 0);
-        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
+        let found_in = find(&self.graph, property_pc::NEIGHBOUR, edge.to, 1, out);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
         out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none(), [1, 0]), 0);
-        let mut records = 4;
+        let mut records = 3 + found_in;
         if let Some(tail) = found {
             out.push(store(property_pc::SET_COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 3), 0);
             out.push(store(property_pc::SET_LEVEL, VirtAddr(object + vertex_field::LEVEL), 8, 0, 4), 0);
             out.push(store(property_pc::APPEND, self.queue.at(tail), 8, 0, 0), 1);
-            records = 7;
+            records += 3;
         }
         // add; cmp
         out.gap += if lists.is_some() { 0 } else { 2 };

@@ -2,8 +2,9 @@
 //! of the compiled program that it stands for.
 //!
 //! `tools/kernel-density` has the same algorithms on the same data structures in C++, compiled by gcc 12 -O2
-//! and captured: what a [`Density`] calls `compiled` is what it prints, without the set-up. Each kernel keeps
-//! its numbers beside its loops; a test holds the kernel within a tenth of them.
+//! (-O3 for linked graphs, as GraphBIG's are) and captured: what a [`Density`] calls `compiled` is what it
+//! prints, without the set-up. Each kernel keeps its numbers beside its loops; a test holds the kernel within a
+//! tenth of them.
 
 use crate::program::Program;
 use ambulator_base::{Batch, RecordKind, SourceError, VmEvent};

@@ -16,14 +16,17 @@
 //! ```text
 //! csr        movslq (%rax),%rdx; add; addss (contribution,%rdx,4),%xmm1; cmp; jne
 //! property   mov (%rax),%rdx; add; mov (index,%rdx,8),%rdx; addsd 48(%rdx),%xmm0; cmp; jne
+//! linked     the same, but the object is looked up in a hash table, and the next edge is mov (%rax),%rax
 //! ```
 
-use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::edges::{EdgeWalk, EdgesFrom, MOST_TO_FIND, StoredEdge, find};
 use super::scratch::Scratch;
 use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
-use crate::graph::{Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
+use crate::graph::{
+    Built, Finder, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field,
+};
 use crate::layout::Array;
 use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
@@ -89,7 +92,7 @@ impl BenchmarkSpec for PageRankSpec {
             site: property_pc::TARGET,
             skip: 1 << 19,
             units: 2 << 19,
-            compiled: Counts { instructions: 6.973, loads: 4.159, stores: 0.048, branches: 1.173 },
+            compiled: Counts { instructions: 17.719, loads: 7.192, stores: 0.048, branches: 4.096 },
         },
     ];
 
@@ -271,28 +274,35 @@ mod property_pc {
 }
 
 impl Objects {
-    /// Loads the pointer to `u`'s object and goes on at `next` if there is none; returns whether there is
-    /// one.
+    /// Loads the pointer to `u`'s object and goes on at `next` if there is none; returns whether there is one. In the
+    /// list of vertices the loop has loaded it before.
     #[inline(always)]
     fn object(&self, pc: u64, next: u64, u: u32, out: &mut Out<'_>) -> bool {
+        let Finder::Index(index) = self.graph.finder() else { return true };
         // test; je
-        out.push(load(pc, self.graph.index.at(u64::from(u)), 8, 0, 0), 1);
+        out.push(load(pc, index.at(u64::from(u)), 8, 0, 0), 1);
         let there = self.graph.places[u as usize].object != 0;
         out.push(branch(pc + 6, next, !there, [1, 0]), 0);
         there
     }
 
-    /// At `pc`, goes on to the next vertex: lea; cmp; je; then `again` instructions.
+    /// At `pc`, goes on to the next vertex: lea; cmp; je; then `again` instructions. In the list, whose pointer to `u`
+    /// was loaded `object_from` records before: mov (node),node; cmp; jne.
     #[inline(always)]
-    fn next(&self, pc: u64, u: u32, again: u32, out: &mut Out<'_>) {
+    fn next(&self, pc: u64, u: u32, again: u32, object_from: u16, out: &mut Out<'_>) {
+        let last = u as usize + 1 == self.graph.places.len();
+        if self.graph.linked().is_some() {
+            out.push(load(pc, self.graph.next_vertex(u), 8, 0, object_from), 1);
+            out.push(branch(pc + 4, pc - 32, !last, [1, 0]), 0);
+            return;
+        }
         out.gap += 2;
-        let last = u64::from(u) + 1 == self.graph.index.len;
         out.push(branch(pc + 7, pc + 32, last, [0, 0]), if last { 0 } else { again });
     }
 }
 
 impl Steps for Objects {
-    const MOST: usize = 5;
+    const MOST: usize = 4 + MOST_TO_FIND;
 
     #[inline(always)]
     fn prefetch_sim_host(&self, v: u32) {
@@ -304,7 +314,7 @@ impl Steps for Objects {
         if self.object(property_pc::RESET, property_pc::RESET_NEXT, u, out) {
             out.push(store(property_pc::RESET_SCORE, self.graph.field(u, vertex_field::SCORE), 8, 0, 2), 0);
         }
-        self.next(property_pc::RESET_NEXT, u, 1, out);
+        self.next(property_pc::RESET_NEXT, u, 1, 3, out);
     }
 
     #[inline(always)]
@@ -325,13 +335,13 @@ impl Steps for Objects {
             out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 3 + loads), 1);
             out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 4 + loads), 0);
         }
-        self.next(property_pc::CONTRIBUTE_NEXT, u, 1, out);
+        self.next(property_pc::CONTRIBUTE_NEXT, u, 1, 6, out);
     }
 
     #[inline(always)]
     fn begin(&self, u: u32, some: bool, out: &mut Out<'_>) -> Option<EdgesFrom> {
         if !self.object(property_pc::OBJECT, property_pc::NEXT, u, out) {
-            self.next(property_pc::NEXT, u, 2, out);
+            self.next(property_pc::NEXT, u, 2, 0, out);
             return None;
         }
         if self.graph.linked().is_some() {
@@ -355,10 +365,10 @@ impl Steps for Objects {
         // add and cmp of a vector's loop
         let one = u32::from(lists.is_none());
         out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), one);
-        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
+        let found_in = find(&self.graph, property_pc::NEIGHBOUR, edge.to, 1, out);
         out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), one);
         let next = lists.map(|lists| lists.next(u, edge.k));
-        edge.end((property_pc::EDGE_LOOP, property_pc::TARGET), 3, next, out);
+        edge.end((property_pc::EDGE_LOOP, property_pc::TARGET), 2 + found_in, next, out);
     }
 
     #[inline(always)]
@@ -370,7 +380,8 @@ impl Steps for Objects {
         let object_from = if object_from == 0 { 0 } else { object_from.saturating_add(1) };
         // subsd; andpd; addsd; then lea; cmp; je; mov; jmp
         out.push(store(property_pc::NEW_SCORE, score, 8, 0, object_from), 3);
-        self.next(property_pc::NEXT, u, 2, out);
+        let object_from = if object_from == 0 { 0 } else { object_from.saturating_add(1) };
+        self.next(property_pc::NEXT, u, 2, object_from, out);
     }
 }
 

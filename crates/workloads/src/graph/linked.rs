@@ -1,18 +1,20 @@
-//! Linked edge lists with a hash map for each vertex: GraphBIG's default storage of edges.
+//! Linked edge lists with a hash table for each vertex: GraphBIG's default storage of a graph.
 //!
-//! After `openG` of GraphBIG (Nai et al., SC 2015): a vertex keeps its edges in a doubly linked list, and a
-//! hash map from an edge's number to its list node. Each edge appended to a vertex allocates its list node
-//! and its node of the map, whose bucket array grows as the GNU library's does; both ends of an edge share
-//! one property with a reference count. All of them lie mixed on the heap, in the order of the input. A
-//! traversal goes from node to node: each node has the pointer to the next one, and the last that to the list's
-//! head in the vertex's object. The map serves look-ups by number, which the algorithms do not do, so it only
-//! takes memory.
+//! After `openG` of GraphBIG (Nai et al., SC 2015; undirected): a vertex keeps its edges in a doubly linked list,
+//! and a `std::tr1::unordered_map` from an edge's number to its list node. Each edge appended to a vertex
+//! allocates its list node and its node of the table, whose buckets grow; both ends of an edge share one property
+//! with a reference count. Vertices are made when an edge first names them ([`super::vertex_table`]). All of them
+//! lie mixed on the heap, in the order of the input. A traversal goes from node to node: each node has the pointer
+//! to the next one, and the last that to the list's head in the vertex's object. The edges' tables serve look-ups
+//! by number, which the algorithms do not do, so they only take memory.
 
 use super::csr::Graph;
-use super::kronecker::GraphSpec;
+use super::kronecker::{GraphSpec, for_each_edge};
+use super::property::Place;
+use super::vertex_table::{Buckets, NODE, Naming, VertexTable};
 use crate::heap::Heap;
 use crate::layout::AddressSpace;
-use ambulator_base::{VirtAddr, VmEvent};
+use ambulator_base::VirtAddr;
 
 /// Bytes of a list node: two pointers, the edge's number and target, and the pointers to its property.
 const LIST_NODE: u64 = 48;
@@ -20,39 +22,8 @@ const LIST_NODE: u64 = 48;
 const NEXT: u64 = 0;
 const TARGET: u64 = 24;
 const PROPERTY: u64 = 32;
-/// Bytes of a map's node: the next one, the edge's number, the list node.
-const MAP_NODE: u64 = 24;
 /// Bytes of an edge's property, and of its reference count.
-const SHARED: [u64; 2] = [8, 24];
-/// Bytes that the heads of a vertex's lists and maps add to its object: two lists and two maps.
-pub(super) const HEADS: u64 = 2 * 24 + 2 * 56;
-/// Sizes of a map's bucket array: it grows to the next one when a vertex has as many edges.
-const BUCKETS: [u64; 24] = [
-    1,
-    13,
-    29,
-    59,
-    127,
-    257,
-    541,
-    1109,
-    2357,
-    5087,
-    10_273,
-    20_753,
-    42_043,
-    85_229,
-    172_933,
-    351_061,
-    712_697,
-    1_447_153,
-    2_938_679,
-    5_967_347,
-    12_117_689,
-    24_607_243,
-    49_969_847,
-    101_473_717,
-];
+const SHARED: [u64; 2] = [8, 32];
 /// Addresses are multiples of this.
 const UNIT: u64 = 16;
 
@@ -69,61 +40,83 @@ pub(crate) struct EdgeNodes {
 }
 
 /// Bytes of the simulator's memory for each stored edge: the addresses of its node and its property, and its
-/// place in the input while the graph is built.
-pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 2 * 4 + 12;
+/// target in the graph before vertices are renumbered.
+pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 2 * 4 + 4;
+/// The same for each vertex: its numbers, and what is known of it while the graph is built.
+pub(super) const SIM_HOST_BYTES_PER_VERTEX: u64 =
+    2 * 4 + 4 + 8 + size_of::<Place>() as u64 + size_of::<Growing>() as u64;
 
-impl EdgeNodes {
-    /// Builds the lists on `heap`, in the order of the input; `object` makes the vertex objects as edges
-    /// first name them.
-    pub fn build(
-        graph_spec: &GraphSpec,
-        graph: &Graph,
-        seed: u64,
-        heap: &mut Heap,
-        space: &mut AddressSpace,
-        mut object: impl FnMut(u32, &mut Heap, &mut AddressSpace),
-    ) -> EdgeNodes {
-        let base = space.heap_end().0 / UNIT * UNIT;
-        let mut lists = EdgeNodes {
-            starts: (0..graph.vertices() as u32).map(|u| graph.offset(u) as u32).collect(),
-            nodes: vec![0; graph.edges() as usize],
-            properties: vec![0; graph.edges() as usize],
-            base,
-        };
-        let in_units = |address: u64| ((address - base) / UNIT) as u32;
-        let mut property = 0;
-        let mut buckets = vec![(0u64, 0u8); graph.vertices() as usize];
-        for (sequence, vertex, degree) in Graph::placed_when(graph_spec, graph.vertices(), seed, |_| true) {
-            if degree == 0 {
-                object(vertex, heap, space);
+/// A vertex to which edges are appended.
+struct Growing {
+    edges: Buckets,
+    degree: u32,
+}
+
+/// A graph in linked lists.
+pub(super) struct LinkedGraph {
+    /// The graph with its vertices numbered as edges name them; those without edges are left out.
+    pub graph: Graph,
+    pub places: Vec<Place>,
+    pub table: VertexTable,
+    pub lists: EdgeNodes,
+}
+
+/// No number yet.
+const NONE: u32 = u32::MAX;
+
+/// Builds `graph` on `heap`, in the order of the input; vertex objects take `vertex_bytes` and their heads.
+pub(super) fn build(
+    graph_spec: &GraphSpec,
+    graph: &Graph,
+    (seed, vertex_bytes): (u64, u64),
+    heap: &mut Heap,
+    space: &mut AddressSpace,
+) -> LinkedGraph {
+    let base = space.heap_end().0 / UNIT * UNIT;
+    let in_units = |address: u64| ((address - base) / UNIT) as u32;
+    let mut lists = EdgeNodes {
+        starts: Vec::new(),
+        nodes: vec![0; graph.edges() as usize],
+        properties: vec![0; graph.edges() as usize],
+        base,
+    };
+    let mut naming = Naming::new(vertex_bytes, heap, space);
+    let mut numbers = vec![NONE; graph.vertices() as usize];
+    let mut named: Vec<u32> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
+    let mut growing: Vec<Growing> = Vec::new();
+    for_each_edge(graph_spec, graph.vertices(), seed, |u, v| {
+        for end in [u, v] {
+            if numbers[end as usize] == NONE {
+                numbers[end as usize] = named.len() as u32;
+                named.push(end);
+                lists.starts.push(graph.offset(end) as u32);
+                let (object, edges) = naming.add(heap, space);
+                places.push(Place { object, edges: 0 });
+                growing.push(Growing { edges, degree: 0 });
             }
-            if sequence % 2 == 0 {
+        }
+        let mut property = 0;
+        for (second, end) in [u, v].into_iter().enumerate() {
+            let number = numbers[end as usize] as usize;
+            let Growing { edges, degree } = &mut growing[number];
+            let node = heap.allocate(LIST_NODE, space);
+            heap.allocate(NODE, space);
+            edges.make_room(u64::from(*degree), heap, space);
+            if second == 0 {
                 let [first, _] = SHARED.map(|bytes| heap.allocate(bytes, space));
                 property = in_units(first);
             }
-            let node = heap.allocate(LIST_NODE, space);
-            heap.allocate(MAP_NODE, space);
-            let (array, size) = &mut buckets[vertex as usize];
-            let full = BUCKETS[usize::from(*size)];
-            if u64::from(degree) + 1 > full && usize::from(*size) + 1 < BUCKETS.len() {
-                *size += 1;
-                let bytes = 8 * BUCKETS[usize::from(*size)];
-                let grown = heap.allocate(bytes, space);
-                if heap.is_untouched(grown) {
-                    space.push(VmEvent::Touch { start: VirtAddr(grown), len: bytes, write: true });
-                }
-                if *array != 0 {
-                    heap.free(*array, 8 * full, space);
-                }
-                *array = grown;
-            }
-            let stored = lists.starts[vertex as usize] + degree;
-            lists.nodes[stored as usize] = in_units(node);
-            lists.properties[stored as usize] = property;
+            let stored = (lists.starts[number] + *degree) as usize;
+            *degree += 1;
+            lists.nodes[stored] = in_units(node);
+            lists.properties[stored] = property;
         }
-        lists
-    }
+    });
+    LinkedGraph { graph: graph.renumbered(&named, &numbers), places, table: naming.finish(), lists }
+}
 
+impl EdgeNodes {
     /// Where edge `k` of vertex `u` has its target, the pointer to the next edge, and that to its property.
     #[inline(always)]
     pub fn target(&self, u: u32, k: u64) -> VirtAddr {
@@ -163,15 +156,40 @@ mod tests {
     use super::super::{PropertyGraph, PropertySpec};
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
 
-    fn build(is_linked: bool) -> (Graph, PropertyGraph) {
+    fn build(is_linked: bool) -> (Arc<Graph>, PropertyGraph) {
         let graph_spec = GraphSpec::default();
-        let graph = Graph::generate(&graph_spec, 1 << 10, 1);
+        let graph = Arc::new(Graph::generate(&graph_spec, 1 << 10, 1));
         let mut space = AddressSpace::new();
         let spec = PropertySpec::default();
-        let build = if is_linked { PropertyGraph::build_linked } else { PropertyGraph::build };
-        let property = build(&spec, &graph_spec, &graph, 1, &mut space);
+        if is_linked {
+            return PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
+        }
+        let property = PropertyGraph::build(&spec, &graph_spec, &graph, 1, &mut space);
         (graph, property)
+    }
+
+    #[test]
+    fn vertices_are_numbered_as_edges_name_them() {
+        let graph_spec = GraphSpec::default();
+        let (linked, property) = build(true);
+        let mut numbers = BTreeMap::new();
+        let mut neighbours = vec![Vec::new(); linked.vertices() as usize];
+        for_each_edge(&graph_spec, 1 << 10, 1, |u, v| {
+            let [u, v] = [u, v].map(|end| {
+                let next = numbers.len() as u32;
+                *numbers.entry(end).or_insert(next)
+            });
+            neighbours[u as usize].push(v);
+            neighbours[v as usize].push(u);
+        });
+        assert!(numbers.len() < 1 << 10, "some have no edges");
+        assert_eq!(linked.vertices(), numbers.len() as u64);
+        for (u, neighbours) in neighbours.iter().enumerate() {
+            assert_eq!(linked.neighbours_of(u as u32), neighbours);
+        }
+        assert_eq!(property.places.len(), numbers.len());
     }
 
     #[test]
@@ -183,8 +201,7 @@ mod tests {
                 let node = linked.edge(u, k).0 - TARGET;
                 assert!(node.is_multiple_of(UNIT) && taken.insert(node), "{u} {k}: {node:#x}");
             }
-            let object = linked.places[u as usize].object;
-            assert!(object == 0 || taken.insert(object));
+            assert!(taken.insert(linked.places[u as usize].object));
         }
         // Both ends of an edge have its property, and nobody else.
         let mut shared: BTreeMap<u64, u32> = BTreeMap::new();

@@ -10,6 +10,7 @@ mod program;
 mod property;
 mod settings;
 mod social;
+mod vertex_table;
 mod view;
 
 pub(crate) use built::Built;
@@ -19,6 +20,7 @@ pub use csr::{Edge, EdgesOf, Graph, sim_host_bytes};
 pub use kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
+pub(crate) use property::Finder;
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};
 pub(crate) use settings::{GraphNeeds, graph_settings};
-pub(crate) use view::{Objects, Rows, Starts, View};
+pub(crate) use view::{Objects, Rows, Starts, View, look_up_code};

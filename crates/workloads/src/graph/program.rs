@@ -5,13 +5,14 @@ use super::built::{Built, Plan, kept_or_new};
 use super::configuration::ConfigurationGraph;
 use super::csr::{Graph, sim_host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES};
-use super::linked::{EdgeNodes, SIM_HOST_BYTES_PER_EDGE};
+use super::linked::{self, EdgeNodes};
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How a graph lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,8 +21,8 @@ pub enum GraphLayout {
     /// Vertex objects on the heap, each with a growing vector of edges (GraphBIG with vectors).
     #[default]
     Property,
-    /// Vertex objects on the heap, each with a linked list of edges and a hash map of them (GraphBIG's
-    /// default).
+    /// A list of vertex objects on the heap with a hash table of their numbers, each with a linked list of edges
+    /// and a hash table of them (GraphBIG's default).
     Linked,
     /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (as in
     /// GAP).
@@ -254,8 +255,7 @@ impl GraphChoice<'_> {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
             GraphLayout::Linked => {
-                let edges = 2 * u64::from(self.edge_factor()) * SIM_HOST_BYTES_PER_EDGE;
-                PropertyGraph::SIM_HOST_BYTES_PER_VERTEX + edges
+                linked::SIM_HOST_BYTES_PER_VERTEX + 2 * u64::from(self.edge_factor()) * linked::SIM_HOST_BYTES_PER_EDGE
             }
         };
         sim_host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.sim_host_bytes)
@@ -298,7 +298,7 @@ impl GraphChoice<'_> {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);
                     let mut space = AddressSpace::new();
-                    let placed = self.build_objects(&graph, &mut space);
+                    let (_, placed) = self.build_objects(&Arc::new(graph), &mut space);
                     placed.footprint as f64 / vertices as f64
                 };
                 SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.needs.property_arrays as f64
@@ -321,20 +321,26 @@ impl GraphChoice<'_> {
         kept_or_new(plan, self.host_bytes_of(vertices), || {
             let mut space = AddressSpace::new();
             let graph = Graph::shared(self.graph, vertices, self.seed, computed);
-            let placed = match self.layout {
-                GraphLayout::Csr => self.build_csr(&graph, &mut space),
-                GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, &mut space)),
+            let (graph, placed) = match self.layout {
+                GraphLayout::Csr => {
+                    let placed = self.build_csr(&graph, &mut space);
+                    (graph, placed)
+                }
+                GraphLayout::Property | GraphLayout::Linked => {
+                    let (graph, placed) = self.build_objects(&graph, &mut space);
+                    (graph, Placed::Property(placed))
+                }
             };
             Built { graph, placed, space }
         })
     }
 
-    fn build_objects(&self, graph: &Graph, space: &mut AddressSpace) -> PropertyGraph {
-        let build = match self.layout {
-            GraphLayout::Linked => PropertyGraph::build_linked,
-            _ => PropertyGraph::build,
-        };
-        build(self.property, self.graph, graph, self.seed, space)
+    /// The graph as objects, and with the numbers that its vertices have there.
+    fn build_objects(&self, graph: &Arc<Graph>, space: &mut AddressSpace) -> (Arc<Graph>, PropertyGraph) {
+        match self.layout {
+            GraphLayout::Linked => PropertyGraph::build_linked(self.property, self.graph, graph, self.seed, space),
+            _ => (Arc::clone(graph), PropertyGraph::build(self.property, self.graph, graph, self.seed, space)),
+        }
     }
 
     /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix

@@ -8,7 +8,8 @@
 
 use super::csr::Graph;
 use super::kronecker::GraphSpec;
-use super::linked::{self, EdgeNodes};
+use super::linked::{self, EdgeNodes, LinkedGraph};
+use super::vertex_table::{LIST_POINTERS, VertexTable};
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, VirtAddr, VmEvent};
@@ -86,11 +87,20 @@ pub struct Place {
     pub edges: u64,
 }
 
+/// How a vertex object is found by the vertex's number.
+#[derive(Clone, Debug)]
+pub(crate) enum Finder {
+    /// Through an array of pointers.
+    Index(Array),
+    /// In a hash table.
+    Table(Arc<VertexTable>),
+}
+
 /// The property graph's layout in the address space. Edge `k` of vertex `u` is `graph.neighbours_of(u)[k]`.
 #[derive(Clone, Debug)]
 pub struct PropertyGraph {
-    /// The pointers to the vertex objects.
-    pub index: Array,
+    /// How a vertex is found by its number.
+    finder: Finder,
     /// The addresses of each vertex's parts.
     pub places: Arc<[Place]>,
     /// Bytes of an edge in its vector.
@@ -131,27 +141,31 @@ impl PropertyGraph {
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
-        PropertyGraph { index, places: places.into(), edge_bytes: spec.edge_bytes, footprint, lists: None }
+        let finder = Finder::Index(index);
+        PropertyGraph { finder, places: places.into(), edge_bytes: spec.edge_bytes, footprint, lists: None }
     }
 
-    /// [`PropertyGraph::build`] with a linked list of edges for each vertex, and a hash map of them.
+    /// [`PropertyGraph::build`] with a linked list of edges for each vertex, and hash tables of vertices and edges.
+    /// Returns the graph with its vertices numbered as edges name them, too.
     pub fn build_linked(
         spec: &PropertySpec,
         graph_spec: &GraphSpec,
         graph: &Graph,
         seed: u64,
         space: &mut AddressSpace,
-    ) -> PropertyGraph {
-        let index = space.allocate_array(8, graph.vertices());
-        space.push(index.touch(true));
+    ) -> (Arc<Graph>, PropertyGraph) {
         let start = space.heap_end();
         let mut heap = Heap::new(spec.heap, space);
-        let mut places = vec![Place::default(); graph.vertices() as usize];
-        let lists = EdgeNodes::build(graph_spec, graph, seed, &mut heap, space, |vertex, heap, space| {
-            places[vertex as usize].object = heap.allocate(spec.vertex_bytes + linked::HEADS, space);
-        });
-        let footprint = index.bytes() + heap.bytes(start);
-        PropertyGraph { index, places: places.into(), edge_bytes: 0, footprint, lists: Some(Arc::new(lists)) }
+        let LinkedGraph { graph, places, table, lists } =
+            linked::build(graph_spec, graph, (seed, spec.vertex_bytes), &mut heap, space);
+        let property = PropertyGraph {
+            finder: Finder::Table(Arc::new(table)),
+            places: places.into(),
+            edge_bytes: 0,
+            footprint: heap.bytes(start),
+            lists: Some(Arc::new(lists)),
+        };
+        (Arc::new(graph), property)
     }
 
     /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the
@@ -162,6 +176,18 @@ impl PropertyGraph {
     #[inline(always)]
     pub(crate) fn linked(&self) -> Option<&EdgeNodes> {
         self.lists.as_deref()
+    }
+
+    /// How a vertex is found.
+    #[inline(always)]
+    pub(crate) fn finder(&self) -> &Finder {
+        &self.finder
+    }
+
+    /// Where the list of vertices has the pointer to the object after that of vertex `u`.
+    #[inline(always)]
+    pub(crate) fn next_vertex(&self, u: u32) -> VirtAddr {
+        VirtAddr(self.places[u as usize].object - LIST_POINTERS)
     }
 
     /// Address of edge `k` of vertex `u`: of its target.

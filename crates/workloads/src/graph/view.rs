@@ -6,9 +6,9 @@
 //! Sites are code addresses: a step with two loads uses the site and the one four bytes later.
 
 use super::linked::EdgeNodes;
-use super::{Graph, PropertyGraph, vertex_field};
+use super::{Finder, Graph, PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
-use crate::layout::Array;
+use crate::layout::{Array, TEXT};
 use ambulator_base::prefetch_sim_host;
 use std::cell::Cell;
 
@@ -25,6 +25,10 @@ pub struct At {
 pub trait View: Send {
     /// Finds vertex `u`, whose number is `from`.
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At;
+    /// Goes on to vertex `u` from the one before it, in a loop over all vertices.
+    fn next_vertex(&self, on: &mut Execution, site: u64, u: u32) -> At {
+        self.vertex(on, site, u, Value::NONE)
+    }
     /// Loads the begin and end of its edges; two sites.
     fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value;
     /// The target of its edge `k`.
@@ -39,6 +43,10 @@ pub trait View: Send {
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Vertices are found through pointers that the compiler reads again where others may have been written.
     const POINTERS: bool = false;
+    /// Whether the edges are linked lists: GraphBIG's own storage, which is compiled with -O3.
+    fn is_linked(&self) -> bool {
+        false
+    }
     /// Goes on at `next` if the vertex has no object, as one without edges may have none. Returns whether it
     /// has one.
     fn present(&self, _on: &mut Execution, _site: u64, _next: u64, _at: At) -> bool {
@@ -52,6 +60,12 @@ pub trait View: Send {
     }
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
     fn prefetch_sim_host(&self, _v: u32) {}
+}
+
+/// Where the code of a look-up in a hash table is, seven records of it, if the loop calls it at `site`: in the second
+/// half of the page of code, 32 bytes for each site of the first 64.
+pub(crate) const fn look_up_code(site: u64) -> u64 {
+    TEXT + 0x800 + 32 * ((site - TEXT) / 8 % 64)
 }
 
 /// The most vertex properties that an algorithm may use.
@@ -147,9 +161,12 @@ pub(crate) struct Objects {
     graph: PropertyGraph,
     /// The pointers into the two linked lists that were followed last, the latest one first.
     pointers: Cell<[Pointer; 2]>,
+    /// The pointer into the list of vertices that was followed last.
+    vertex: Cell<Pointer>,
 }
 
-/// A pointer to an edge of a linked list: the vertex, the edge's number, and the load that it is from.
+/// A pointer to an edge of a linked list: the vertex, the edge's number, and the load that it is from. Or one to the
+/// vertex itself.
 #[derive(Clone, Copy)]
 struct Pointer {
     u: u32,
@@ -160,7 +177,7 @@ struct Pointer {
 impl Objects {
     pub fn new(graph: PropertyGraph) -> Objects {
         let none = Pointer { u: u32::MAX, k: 0, value: Value::NONE };
-        Objects { graph, pointers: Cell::new([none; 2]) }
+        Objects { graph, pointers: Cell::new([none; 2]), vertex: Cell::new(none) }
     }
 
     /// The pointer to edge `k`; the first is that of `edges`, which the vertex has. If the one before it is known,
@@ -186,8 +203,15 @@ impl Objects {
 impl View for Objects {
     const POINTERS: bool = true;
 
+    fn is_linked(&self) -> bool {
+        self.graph.linked().is_some()
+    }
+
     #[inline(always)]
     fn present(&self, on: &mut Execution, site: u64, next: u64, at: At) -> bool {
+        if self.graph.linked().is_some() {
+            return true; // the list has only vertices with objects
+        }
         // test; je
         let none = self.graph.places[at.u as usize].object == 0;
         on.work(1);
@@ -197,7 +221,36 @@ impl View for Objects {
 
     #[inline(always)]
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At {
-        At { u, object: on.load(site, self.graph.index.at(u64::from(u)), 8, from) }
+        let table = match self.graph.finder() {
+            Finder::Index(index) => return At { u, object: on.load(site, index.at(u64::from(u)), 8, from) },
+            Finder::Table(table) => table,
+        };
+        // xor; mov; div; mov (buckets),node; test; jne; cmp (node),number; jne; cmp (end),node; je; mov 8(node)
+        let code = look_up_code(site);
+        on.work(3);
+        let node = on.load(code, table.bucket(u), 8, from);
+        on.work(1);
+        on.branch(code + 4, code + 8, true, node);
+        let number = on.load(code + 8, table.number(u), 8, node);
+        on.branch2(code + 12, code, false, [number, from]);
+        let end = on.load(code + 16, table.end(), 8, Value::NONE);
+        on.branch2(code + 20, code, false, [end, node]);
+        At { u, object: on.load(code + 24, table.place(u), 8, node) }
+    }
+
+    #[inline(always)]
+    fn next_vertex(&self, on: &mut Execution, site: u64, u: u32) -> At {
+        if self.graph.linked().is_none() {
+            return self.vertex(on, site, u, Value::NONE);
+        }
+        if u == 0 {
+            return At { u, object: Value::NONE }; // the list's head is at hand
+        }
+        let last = self.vertex.get();
+        let from = if last.u.wrapping_add(1) == u { last.value } else { Value::NONE };
+        let value = on.load(site, self.graph.next_vertex(u - 1), 8, from);
+        self.vertex.set(Pointer { u, k: 0, value });
+        At { u, object: value }
     }
 
     #[inline(always)]

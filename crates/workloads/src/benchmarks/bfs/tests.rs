@@ -162,14 +162,65 @@ fn objects_are_searched_through_their_pointers() {
         let o = &o;
         graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (o.graph.edge(u, k as u64), v))
     });
+    let Finder::Index(index) = o.graph.finder() else { panic!("no index") };
     for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
         let (edge, v) = expected.next().unwrap();
         assert_eq!(r.va, edge);
         assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::BEGIN, "the edges' pointer names the edge");
-        assert_eq!((records[i + 1].va, records[i + 1].dep1), (o.graph.index.at(u64::from(v)), 1));
+        assert_eq!((records[i + 1].va, records[i + 1].dep1), (index.at(u64::from(v)), 1));
         assert_eq!((records[i + 2].va, records[i + 2].dep1), (o.graph.field(v, vertex_field::COLOUR), 1));
     }
     for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::LEAVE) {
         assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::OBJECT);
     }
+}
+
+#[test]
+fn lists_are_searched_through_the_table_of_vertices() {
+    let mut space = AddressSpace::new();
+    let (graph, property) =
+        PropertyGraph::build_linked(&PropertySpec::default(), &GraphSpec::default(), &graph(), 11, &mut space);
+    let queue = space.allocate_array(8, graph.vertices());
+    let (o, Finder::Table(table)) = (property.clone(), property.finder()) else { panic!("no table") };
+    let mut bfs = Bfs::new(graph.clone(), 4, Objects { graph: property.clone(), queue });
+    let records = search(&mut bfs);
+    let lists = o.linked().unwrap();
+    let mut expected =
+        bfs.queue.iter().flat_map(|&u| graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (u, k as u64, v)));
+    let loads = |at: &mut usize| loop {
+        *at += 1;
+        if records[*at].kind == RecordKind::Load {
+            return (*at, records[*at].va);
+        }
+    };
+    let from = |i: usize| i - usize::from(records[i].dep1);
+    for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
+        let (u, k, v) = expected.next().unwrap();
+        assert_eq!(r.va, lists.target(u, k));
+        let pointer = if k == 0 { property_pc::BEGIN } else { property_pc::EDGE_LOOP };
+        assert_eq!(records[from(i)].pc.0, pointer, "the pointer to the edge is from the one before");
+        // bucket, number, end of the table, place, colour, pointer to the next edge
+        let mut at = i;
+        let [bucket, number, end, place, colour, next] = [(); 6].map(|()| loads(&mut at));
+        assert_eq!((bucket.1, from(bucket.0)), (table.bucket(v), i));
+        assert_eq!((number.1, from(number.0)), (table.number(v), bucket.0));
+        assert_eq!((end.1, records[end.0].dep1), (table.end(), 0));
+        assert_eq!((place.1, from(place.0)), (table.place(v), bucket.0));
+        assert_eq!((colour.1, from(colour.0)), (o.field(v, vertex_field::COLOUR), place.0));
+        assert_eq!((next.1, from(next.0)), (lists.next(u, k), from(i)));
+        let compared = &records[number.0 + 1];
+        assert_eq!((from(number.0 + 1), number.0 + 1 - usize::from(compared.dep2)), (number.0, i));
+    }
+    assert_eq!(expected.next(), None);
+    // The colours are reset along the list of vertices.
+    bfs.step(&mut Out { records: &mut Vec::new(), gap: 0 });
+    let mut reset = Vec::new();
+    bfs.step(&mut Out { records: &mut reset, gap: 0 });
+    let next: Vec<usize> = (0..reset.len()).filter(|i| reset[*i].pc.0 == property_pc::RESET).collect();
+    for (u, at) in next.iter().enumerate() {
+        assert_eq!(reset[*at].va, o.next_vertex(u as u32));
+        assert_eq!(reset[at - 1].va, o.field(u as u32, vertex_field::COLOUR));
+        assert!(u == 0 || at - usize::from(reset[*at].dep1) == next[u - 1]);
+    }
+    assert!(next.len() > 1000);
 }

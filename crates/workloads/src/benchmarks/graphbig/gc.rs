@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Algorithm, How, ProgramInfo, parallel, site};
-use crate::benchmarks::execution::{Execution, Value};
+use crate::benchmarks::execution::Execution;
 use crate::graph::{Graph, View};
 use ambulator_base::mix64;
 use ambulator_base::prefetch_sim_host;
@@ -47,7 +47,7 @@ impl Algorithm for Gc {
             let mut uncoloured = 0u64;
             parallel(on, how.threads, n, |on, u| {
                 let u = u as u32;
-                let at = view.vertex(on, site(0), u, Value::NONE);
+                let at = view.next_vertex(on, site(0), u);
                 let colour = view.get(on, site(1), at, COLOUR);
                 on.branch(site(2), site(20), colours[u as usize] != 0, colour);
                 on.work(3);

@@ -39,12 +39,14 @@ pub(super) struct PriorityQueue {
     array: Array,
     /// The stack frame; see [`word`].
     pub frame: Array,
+    /// `push` is compiled with -O3: it has no call.
+    inlined: bool,
 }
 
 impl PriorityQueue {
-    /// An empty queue in `array`, of 16-byte elements.
-    pub fn new(array: Array, frame: Array) -> PriorityQueue {
-        PriorityQueue { entries: Vec::new(), array, frame }
+    /// An empty queue in `array`, of 16-byte elements, whose `push` calls `__push_heap` or has it `inlined`.
+    pub fn new(array: Array, frame: Array, inlined: bool) -> PriorityQueue {
+        PriorityQueue { entries: Vec::new(), array, frame, inlined }
     }
 
     /// Loads a word of the frame.
@@ -77,13 +79,19 @@ impl PriorityQueue {
         on.work(3);
         let hole = self.entries.len();
         self.entries.push(entry);
+        if self.inlined {
+            on.work(4);
+            on.branch(site(53), site(62), hole == 0, begin);
+            self.move_up(on, hole, entry, begin);
+            return;
+        }
         self.spill(on, site(48), word::RETURN);
         self.push_heap(on, hole, entry, begin);
     }
 
     /// `std::__push_heap`: moves `entry` up from `hole`. It comes in two registers and is put together in
     /// memory.
-    fn push_heap(&mut self, on: &mut Execution, mut hole: usize, entry: Entry, begin: Value) {
+    fn push_heap(&mut self, on: &mut Execution, hole: usize, entry: Entry, begin: Value) {
         on.work(2);
         self.spill(on, site(49), word::VALUE + 1);
         self.reload(on, site(50), word::VALUE + 1);
@@ -92,6 +100,13 @@ impl PriorityQueue {
         on.load(site(52), self.frame.at(word::VALUE), 16, Value::NONE);
         on.work(5);
         on.branch(site(53), site(62), hole == 0, begin);
+        self.move_up(on, hole, entry, begin);
+        self.reload(on, site(63), word::RETURN);
+    }
+
+    /// Moves `entry` up from `hole`.
+    #[inline(always)]
+    fn move_up(&mut self, on: &mut Execution, mut hole: usize, entry: Entry, begin: Value) {
         while hole > 0 {
             let parent = (hole - 1) / 2;
             let above = self.entries[parent];
@@ -124,7 +139,6 @@ impl PriorityQueue {
         on.work(2);
         on.store(site(62), self.array.at(hole as u64), 16, begin);
         self.entries[hole] = entry;
-        self.reload(on, site(63), word::RETURN);
     }
 
     /// `top` and `pop`: the least entry, with the load that returned it.

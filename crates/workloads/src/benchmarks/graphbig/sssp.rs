@@ -63,7 +63,7 @@ impl Algorithm for Sssp {
             site: site(9),
             skip: 0,
             units: Density::TO_THE_END,
-            compiled: Counts { instructions: 40.192, loads: 11.663, stores: 2.967, branches: 5.479 },
+            compiled: Counts { instructions: 52.810, loads: 15.447, stores: 2.596, branches: 8.653 },
         },
     ];
     /// The distance of each vertex from the root that reached it first; `u32::MAX` for those without edges.
@@ -82,7 +82,7 @@ fn relax_all<V: View>(graph: &Graph, view: &V, how: &How, on: &mut Execution) ->
     let frame = on.space.stack_array(8, word::ALL);
     on.event(frame.touch(true));
     let mut distances = vec![u32::MAX; n as usize];
-    let mut queue = PriorityQueue::new(array, frame);
+    let mut queue = PriorityQueue::new(array, frame, view.is_linked());
     on.begin_region();
     for root in roots(graph, how.seed) {
         let at = view.vertex(on, site(0), root, Value::NONE);

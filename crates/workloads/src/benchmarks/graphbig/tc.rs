@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Algorithm, How, ProgramInfo, parallel, site};
-use crate::benchmarks::execution::{Execution, Value};
+use crate::benchmarks::execution::Execution;
 use crate::graph::{Graph, View};
 
 /// Triangle count.
@@ -35,7 +35,7 @@ impl Algorithm for Tc {
         parallel(on, how.threads, graph.vertices(), |on, u| {
             let u = u as u32;
             let own = graph.neighbours_of(u);
-            let at = view.vertex(on, site(0), u, Value::NONE);
+            let at = view.next_vertex(on, site(0), u);
             let edges = view.edges(on, site(1), at);
             on.work(4);
             let mut before = u;

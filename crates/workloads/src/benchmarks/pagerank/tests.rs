@@ -102,12 +102,13 @@ fn each_pull_reads_the_neighbour_that_it_has_just_loaded() {
     let mut benchmark =
         PageRank::new(&PageRankSpec { max_iterations: 1, ..Default::default() }, graph.clone(), objects(&graph));
     let records = converge(&mut benchmark);
+    let Finder::Index(index) = o.graph.finder() else { panic!("no index") };
     let mut expected = (0..600).flat_map(|u| graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (u, k, v)));
     for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
         let (u, k, v) = expected.next().unwrap();
         assert_eq!((r.va, records[i - usize::from(r.dep1)].pc.0), (o.graph.edge(u, k as u64), property_pc::BEGIN));
         let (neighbour, pull) = (&records[i + 1], &records[i + 2]);
-        assert_eq!((neighbour.va, neighbour.dep1, neighbour.gap), (o.graph.index.at(u64::from(v)), 1, 1));
+        assert_eq!((neighbour.va, neighbour.dep1, neighbour.gap), (index.at(u64::from(v)), 1, 1));
         assert_eq!((pull.va, pull.dep1, pull.gap), (o.graph.field(v, vertex_field::CONTRIBUTION), 1, 0));
     }
     assert_eq!(expected.next(), None);
