@@ -3817,17 +3817,28 @@ class Revelator(Group):
     @filter.setter
     def filter(self, value: Literal["adaptive", "none", "perfect"]) -> None: ...
     @property
-    def wrong_cost(self) -> float:
-        """What a wrong line costs other accesses while buses are idle: the adaptive filter fetches a candidate
-        if it expects to save more.
+    def wrong_data_cost(self) -> float:
+        """What a wrong data line costs other accesses while buses are idle: the adaptive filter fetches a
+        candidate if it expects to save more.
+
+        Unit: cycles. From 0.0 to 100000.0. Default: 45.0.
+
+        Source: our choice: measured, 43 (BFS, DLRM 46) to 99 (GUPS, whose buses are busy) on the paper's
+        machine; Revelator Sec. 5.3.2 has no number.
+        """
+    @wrong_data_cost.setter
+    def wrong_data_cost(self, value: float) -> None: ...
+    @property
+    def wrong_entry_cost(self) -> float:
+        """What a wrong line of the last-level table costs other accesses while buses are idle.
 
         Unit: cycles. From 0.0 to 100000.0. Default: 65.0.
 
-        Source: our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has
-        no number.
+        Source: our choice: with 45, BC fetches two lines of the table for each miss, and loses 7% by it;
+        Revelator Sec. 5.3.2 has no number.
         """
-    @wrong_cost.setter
-    def wrong_cost(self, value: float) -> None: ...
+    @wrong_entry_cost.setter
+    def wrong_entry_cost(self, value: float) -> None: ...
     @property
     def line_latency(self) -> float:
         """The most that the adaptive filter expects a right data line to save: its latency from main memory.

@@ -98,13 +98,13 @@ pub struct RevelatorSpec {
     /// candidate if it expects to save more.
     #[schemars(range(min = 0.0, max = 100_000.0), extend(
         "x-unit" = "cycles",
-        "x-source" = "our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has no number"
+        "x-source" = "our choice: measured, 43 (BFS, DLRM 46) to 99 (GUPS, whose buses are busy) on the paper's machine; Revelator Sec. 5.3.2 has no number"
     ))]
     pub wrong_data_cost: f64,
     /// What a wrong line of the last-level table costs other accesses while buses are idle.
     #[schemars(range(min = 0.0, max = 100_000.0), extend(
         "x-unit" = "cycles",
-        "x-source" = "our choice: measured on the paper's machine; Revelator Sec. 5.3.2 has no number"
+        "x-source" = "our choice: with 45, BC fetches two lines of the table for each miss, and loses 7% by it; Revelator Sec. 5.3.2 has no number"
     ))]
     pub wrong_entry_cost: f64,
     /// The most that the adaptive filter expects a right data line to save: its latency from main memory.
