@@ -38,3 +38,12 @@ fn each_edge_of_a_linked_list_waits_for_the_one_before() {
         assert!(chained >= 1, "{name}: {:?}", chains(&lists));
     }
 }
+
+#[test]
+fn lists_that_are_too_large_are_named() {
+    let settings = json!({ "layout": "linked", "graph": { "edge_factor": 1 } }).as_object().cloned().unwrap();
+    let request = ProgramRequest { name: "bfs".into(), settings, footprint: Some(200 << 30), seed: 3, label: None };
+    let error = open(&request).err().unwrap().to_string();
+    assert!(error.contains("linked lists of") && error.contains("take more than 64 GiB"), "{error}");
+    assert!(error.contains("graph.edge_factor") && error.contains("set at most"), "{error}");
+}

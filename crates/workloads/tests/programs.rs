@@ -161,7 +161,7 @@ fn check_stream(request: &ProgramRequest) {
             region = space.happens(event, region, &name);
         }
         records += batch.records.len() as u64;
-        let usual = batch.records.len() <= Batch::TARGET_RECORDS + 8;
+        let usual = batch.records.len() <= Batch::TARGET_RECORDS + 12;
         assert!(usual, "{name}: a batch of {} records", batch.records.len());
     }
     assert!(records >= 400_000 || ended && records > 50_000, "{name} ended after {records} records");

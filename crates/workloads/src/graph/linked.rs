@@ -61,6 +61,12 @@ pub(super) struct LinkedGraph {
     pub lists: EdgeNodes,
 }
 
+/// The most vertices, with `edge_factor` edges each, whose lists and tables 32-bit units reach: with growth, a stored
+/// edge takes at most 170 bytes, and a vertex at most 750 beside its object's `vertex_bytes`.
+pub(super) fn most_vertices(edge_factor: u64, vertex_bytes: u64) -> u64 {
+    (UNIT << 32) / (2 * edge_factor * 170 + 750 + vertex_bytes)
+}
+
 /// No number yet.
 const NONE: u32 = u32::MAX;
 
@@ -144,11 +150,6 @@ impl EdgeNodes {
         let stored = u64::from(self.starts[u as usize]) + k;
         VirtAddr(self.base + u64::from(of[stored as usize]) * UNIT + byte)
     }
-
-    /// Stored edges whose nodes 32-bit units reach, with what else is on the heap: at most 170 bytes each.
-    pub fn most_edges() -> u64 {
-        (UNIT << 32) / 170
-    }
 }
 
 #[cfg(test)]
@@ -215,6 +216,22 @@ mod tests {
         assert!(shared.values().all(|ends| *ends == 2) && shared.keys().all(|place| !taken.contains(place)));
         let apart = taken.iter().zip(taken.iter().skip(1)).map(|(a, b)| b - a).min().unwrap();
         assert!(apart >= LIST_NODE, "nodes overlap: {apart}");
+    }
+
+    #[test]
+    fn as_many_vertices_as_are_allowed_fit_in_32_bit_units() {
+        for (edge_factor, vertex_bytes, vertices) in
+            [(1, 64, 1000), (4, 64, 1 << 13), (16, 64, 1000), (1, 4000, 3000), (1, 64, 1 << 13)]
+        {
+            let graph_spec = GraphSpec { edge_factor, ..GraphSpec::default() };
+            let spec = PropertySpec { vertex_bytes, ..PropertySpec::default() };
+            let graph = Graph::generate(&graph_spec, vertices, 1);
+            let mut space = AddressSpace::new();
+            let (_, linked) = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
+            let most = most_vertices(u64::from(edge_factor), vertex_bytes);
+            let needed = linked.footprint as f64 / vertices as f64 * most as f64;
+            assert!(needed < (UNIT << 32) as f64, "{edge_factor} {vertex_bytes} {vertices}: {needed:e}");
+        }
     }
 
     #[test]

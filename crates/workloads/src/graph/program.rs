@@ -5,7 +5,7 @@ use super::built::{Built, Plan, kept_or_new};
 use super::configuration::ConfigurationGraph;
 use super::csr::{Graph, sim_host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES};
-use super::linked::{self, EdgeNodes};
+use super::linked;
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
 use crate::layout::{AddressSpace, Array};
@@ -101,6 +101,8 @@ impl GraphChoice<'_> {
         } else if vertices > most {
             let limit = if streams {
                 format!("is {edge_factor}: the graph has {vertices} vertices, and vertices are numbered below 2^31")
+            } else if self.layout == GraphLayout::Linked {
+                format!("is {edge_factor}: linked lists of {vertices} vertices take more than 64 GiB")
             } else {
                 format!("is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges")
             };
@@ -183,7 +185,7 @@ impl GraphChoice<'_> {
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * edge_factor));
         match self.layout {
             // The addresses of list nodes are 32-bit.
-            GraphLayout::Linked => most.min(EdgeNodes::most_edges() / (2 * edge_factor)),
+            GraphLayout::Linked => most.min(linked::most_vertices(edge_factor, self.property.vertex_bytes)),
             _ => most,
         }
     }
