@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <list>
 #include <memory>
+#include <string>
 #include <tr1/unordered_map>
 #include <unordered_map>
 #include <utility>
@@ -107,11 +108,14 @@ struct Vertex {
     }
 };
 
+// A vertex in a list. Its edges from other vertices have a list and a table too, which are empty in an undirected graph.
 struct ListVertex {
     uint64_t id, colour = 0, level = 0;
     std::list<ListEdge> edges;
     double contribution = 0, score = 0;
     std::tr1::unordered_map<uint64_t, std::list<ListEdge>::iterator> by_id;
+    std::list<ListEdge> in_edges;
+    std::tr1::unordered_map<uint64_t, std::list<ListEdge>::iterator> in_by_id;
 
     void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
         edges.push_back({edge, v, property});
@@ -159,17 +163,23 @@ struct Index {
 struct HashedList {
     std::list<ListVertex> objects;
     std::tr1::unordered_map<uint64_t, std::list<ListVertex>::iterator> places;
-    std::vector<int64_t> numbers;
+    // Of the names of vertices in the input, and back.
+    std::tr1::unordered_map<std::string, uint64_t> numbers;
+    std::tr1::unordered_map<uint64_t, std::string> names;
+    uint64_t vertices;
 
-    explicit HashedList(const EdgeList &list) : numbers(list.vertices, -1) {
+    explicit HashedList(const EdgeList &list) : vertices(list.vertices) {
         auto number = [&](int u) {
-            if (numbers[u] < 0) {
-                numbers[u] = objects.size();
-                objects.emplace_back();
-                objects.back().id = numbers[u];
-                places[numbers[u]] = std::prev(objects.end());
-            }
-            return numbers[u];
+            std::string name = std::to_string(u);
+            auto known = numbers.find(name);
+            if (known != numbers.end()) return known->second;
+            uint64_t number = objects.size();
+            objects.push_back(ListVertex());
+            objects.back().id = number;
+            places[number] = std::prev(objects.end());
+            numbers[name] = number;
+            names[number] = name;
+            return number;
         };
         for_each_end(list, [&](int u, int v, uint64_t id, const auto &property) {
             uint64_t own = number(u), other = number(v);
@@ -183,8 +193,8 @@ struct HashedList {
         return found == places.end() ? objects.end() : found->second;
     }
     [[gnu::always_inline]] ListVertex *operator[](uint64_t number) { return &*find(number); }
-    uint64_t size() const { return numbers.size(); }
-    uint64_t number_of(uint64_t vertex) const { return numbers[vertex]; }
+    uint64_t size() const { return vertices; }
+    uint64_t number_of(uint64_t vertex) { return numbers[std::to_string(vertex)]; }
 
     template <class F> [[gnu::always_inline]] void for_each(F use) {
         for (ListVertex &object : objects) use(object.id, &object);
