@@ -102,50 +102,45 @@ struct Vertex {
     uint64_t id, colour = 0, level = 0;
     std::vector<Edge> edges;
     double contribution = 0, score = 0;
-
-    void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
-        edges.push_back({v, *property, edge});
-    }
 };
 
-// A vertex in a list. Its edges from other vertices have a list and a table too, which are empty in an undirected graph.
+// A vertex in a list, with the edges from it and those to it.
 struct ListVertex {
-    uint64_t id, colour = 0, level = 0;
-    std::list<ListEdge> edges;
-    double contribution = 0, score = 0;
-    std::tr1::unordered_map<uint64_t, std::list<ListEdge>::iterator> by_id;
-    std::list<ListEdge> in_edges;
-    std::tr1::unordered_map<uint64_t, std::list<ListEdge>::iterator> in_by_id;
+    using Edges = std::list<ListEdge>;
+    using Table = std::tr1::unordered_map<uint64_t, Edges::iterator>;
 
-    void append(uint64_t v, uint64_t edge, const std::shared_ptr<uint64_t> &property) {
-        edges.push_back({edge, v, property});
-        by_id[edge] = std::prev(edges.end());
+    uint64_t id, colour = 0, level = 0;
+    Edges edges;
+    double contribution = 0, score = 0;
+    Table by_id;
+    Edges in_edges;
+    Table in_by_id;
+
+    ListEdge &append(Edges &list, Table &table, uint64_t id, uint64_t other) {
+        list.push_back({id, other, nullptr});
+        table[id] = std::prev(list.end());
+        return list.back();
     }
 };
-
-// Calls `append(u, v, edge, property)` for both ends of each edge, in the order of the list.
-template <class F> void for_each_end(const EdgeList &list, F append) {
-    uint64_t id = 0;
-    for (auto [u, v] : list.edges) {
-        std::shared_ptr<uint64_t> property(new uint64_t(weight_of(u, v)));
-        append(u, v, id, property);
-        append(v, u, id, property);
-        id++;
-    }
-}
 
 // The pointers to the vertex objects, by number; null for a vertex without edges.
 struct Index {
     std::vector<Vertex *> objects;
 
     explicit Index(const EdgeList &list) : objects(list.vertices, nullptr) {
-        for_each_end(list, [&](int u, int v, uint64_t id, const auto &property) {
+        uint64_t id = 0;
+        auto append = [&](int u, int v) {
             if (!objects[u]) {
                 objects[u] = new Vertex;
                 objects[u]->id = u;
             }
-            objects[u]->append(v, id, property);
-        });
+            objects[u]->edges.push_back({uint64_t(v), weight_of(u, v), id});
+        };
+        for (auto [u, v] : list.edges) {
+            append(u, v);
+            append(v, u);
+            id++;
+        }
     }
 
     Vertex *operator[](uint64_t number) const { return objects[number]; }
@@ -159,32 +154,34 @@ struct Index {
     }
 };
 
-// A list of the vertex objects, numbered in the order in which edges name them, and a hash table of their places.
+// A list of the vertex objects, and a hash table of their places. As in GraphBIG's data sets the input lists the vertices,
+// and then the edges of each in turn, in both directions.
 struct HashedList {
     std::list<ListVertex> objects;
     std::tr1::unordered_map<uint64_t, std::list<ListVertex>::iterator> places;
     // Of the names of vertices in the input, and back.
     std::tr1::unordered_map<std::string, uint64_t> numbers;
     std::tr1::unordered_map<uint64_t, std::string> names;
-    uint64_t vertices;
 
-    explicit HashedList(const EdgeList &list) : vertices(list.vertices) {
-        auto number = [&](int u) {
-            std::string name = std::to_string(u);
-            auto known = numbers.find(name);
-            if (known != numbers.end()) return known->second;
-            uint64_t number = objects.size();
+    explicit HashedList(const EdgeList &list) {
+        for (long u = 0; u < list.vertices; u++) {
             objects.push_back(ListVertex());
-            objects.back().id = number;
-            places[number] = std::prev(objects.end());
-            numbers[name] = number;
-            names[number] = name;
-            return number;
-        };
-        for_each_end(list, [&](int u, int v, uint64_t id, const auto &property) {
-            uint64_t own = number(u), other = number(v);
-            (*this)[own]->append(other, id, property);
-        });
+            objects.back().id = u;
+            places[u] = std::prev(objects.end());
+            numbers[std::to_string(u)] = u;
+            names[u] = std::to_string(u);
+        }
+        Rows rows(list);
+        uint64_t id = 0;
+        for (long u = 0; u < rows.vertices; u++) {
+            for (int64_t e = rows.offsets[u]; e < rows.offsets[u + 1]; e++) {
+                ListVertex *source = (*this)[u], *target = (*this)[rows.neighbours[e]];
+                auto &edge = source->append(source->edges, source->by_id, id, rows.neighbours[e]);
+                edge.property.reset(new uint64_t(weight_of(u, rows.neighbours[e])));
+                target->append(target->in_edges, target->in_by_id, id, u).property = edge.property;
+                id++;
+            }
+        }
     }
 
     // openG's `find_vertex`, inlined as with -O3, with which GraphBIG is compiled.
@@ -193,8 +190,8 @@ struct HashedList {
         return found == places.end() ? objects.end() : found->second;
     }
     [[gnu::always_inline]] ListVertex *operator[](uint64_t number) { return &*find(number); }
-    uint64_t size() const { return vertices; }
-    uint64_t number_of(uint64_t vertex) { return numbers[std::to_string(vertex)]; }
+    uint64_t size() const { return objects.size(); }
+    uint64_t number_of(uint64_t vertex) const { return vertex; }
 
     template <class F> [[gnu::always_inline]] void for_each(F use) {
         for (ListVertex &object : objects) use(object.id, &object);

@@ -300,19 +300,6 @@ impl Graph {
         graph
     }
 
-    /// The same graph, stored, with vertex `named[i]` as number `i`, and `numbers` the other way; those that are not
-    /// named have no edges, and are left out. It has no first touches: its rows are not in the address space.
-    pub(super) fn renumbered(&self, named: &[u32], numbers: &[u32]) -> Graph {
-        let mut offsets = Vec::with_capacity(named.len() + 1);
-        let mut neighbours = Vec::with_capacity(self.edges() as usize);
-        offsets.push(0);
-        for &u in named {
-            neighbours.extend(self.edges_of(u).map(|edge| numbers[edge.to as usize]));
-            offsets.push(neighbours.len() as u32);
-        }
-        Graph { rows: Rows::Stored { offsets, neighbours }, first_touches: FirstTouches::Listed(Vec::new()) }
-    }
-
     /// The same graph, stored, with each vertex's neighbours in ascending order.
     pub fn sorted(&self) -> Graph {
         let mut sorted = self.stored();

@@ -1,17 +1,21 @@
 //! Linked edge lists with a hash table for each vertex: GraphBIG's default storage of a graph.
 //!
-//! After `openG` of GraphBIG (Nai et al., SC 2015; undirected): a vertex keeps its edges in a doubly linked list,
-//! and a `std::tr1::unordered_map` from an edge's number to its list node. Each edge appended to a vertex
-//! allocates its list node and its node of the table, whose buckets grow; both ends of an edge share one property
-//! with a reference count. Vertices are made when an edge first names them ([`super::vertex_table`]). All of them
-//! lie mixed on the heap, in the order of the input. A traversal goes from node to node: each node has the pointer
-//! to the next one, and the last that to the list's head in the vertex's object. The edges' tables serve look-ups
-//! by number, which the algorithms do not do, so they only take memory.
+//! After `openG` of GraphBIG (Nai et al., SC 2015; directed, as all of its programs are): the input lists the
+//! vertices ([`super::vertex_table`]), then the edges, each undirected one in both directions. An edge is appended
+//! to the list of those from its source and to the list of those to its target. Each list is doubly linked, and
+//! has a `std::tr1::unordered_map` from an edge's number to its list node. So a line of the input allocates, for
+//! each end, a list node and a node of the table, whose buckets grow; and one property with a reference count,
+//! which both ends share. A traversal goes along the edges from a vertex: each node has the pointer to the next
+//! one, and the last that to the list's head in the vertex's object. Edges to a vertex and the tables of edges only
+//! take memory.
+//!
+//! GraphBIG's data sets (LDBC) list the edges of one vertex after another, in the order of the vertices: the nodes
+//! of a list lie one behind the other. Edges in random order ([`EdgeOrder`]) scatter them.
 
 use super::csr::Graph;
 use super::kronecker::{GraphSpec, for_each_edge};
-use super::property::Place;
-use super::vertex_table::{Buckets, NODE, Naming, VertexTable};
+use super::property::{EdgeOrder, Place, PropertySpec};
+use super::vertex_table::{Buckets, Loading, NODE, VertexTable};
 use crate::heap::Heap;
 use crate::layout::AddressSpace;
 use ambulator_base::VirtAddr;
@@ -39,87 +43,83 @@ pub(crate) struct EdgeNodes {
     base: u64,
 }
 
-/// Bytes of the simulator's memory for each stored edge: the addresses of its node and its property, and its
-/// target in the graph before vertices are renumbered.
-pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 2 * 4 + 4;
-/// The same for each vertex: its numbers, and what is known of it while the graph is built.
-pub(super) const SIM_HOST_BYTES_PER_VERTEX: u64 =
-    2 * 4 + 4 + 8 + size_of::<Place>() as u64 + size_of::<Growing>() as u64;
+/// Bytes of the simulator's memory for each stored edge: the addresses of its node and its property.
+pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 2 * 4;
+/// The same for each vertex: its places, and what is known of it while the graph is built.
+pub(super) const SIM_HOST_BYTES_PER_VERTEX: u64 = 4 + 8 + size_of::<Place>() as u64 + size_of::<Growing>() as u64;
 
 /// A vertex to which edges are appended.
 struct Growing {
-    edges: Buckets,
-    degree: u32,
+    /// Of the edges to it, and of those from it.
+    tables: [Buckets; 2],
+    edges: [u32; 2],
 }
 
-/// A graph in linked lists.
-pub(super) struct LinkedGraph {
-    /// The graph with its vertices numbered as edges name them; those without edges are left out.
-    pub graph: Graph,
-    pub places: Vec<Place>,
-    pub table: VertexTable,
-    pub lists: EdgeNodes,
+const TO: usize = 0;
+const FROM: usize = 1;
+
+impl Growing {
+    /// Appends an edge to one of its lists; returns the list's node.
+    fn append(&mut self, list: usize, heap: &mut Heap, space: &mut AddressSpace) -> u64 {
+        let node = heap.allocate(LIST_NODE, space);
+        heap.allocate(NODE, space);
+        self.tables[list].make_room(u64::from(self.edges[list]), heap, space);
+        self.edges[list] += 1;
+        node
+    }
 }
 
 /// The most vertices, with `edge_factor` edges each, whose lists and tables 32-bit units reach: with growth, a stored
-/// edge takes at most 170 bytes, and a vertex at most 750 beside its object's `vertex_bytes`.
+/// edge takes at most 330 bytes, and a vertex at most 750 beside its object's `vertex_bytes`.
 pub(super) fn most_vertices(edge_factor: u64, vertex_bytes: u64) -> u64 {
-    (UNIT << 32) / (2 * edge_factor * 170 + 750 + vertex_bytes)
+    (UNIT << 32) / (2 * edge_factor * 330 + 750 + vertex_bytes)
 }
 
-/// No number yet.
-const NONE: u32 = u32::MAX;
-
-/// Builds `graph` on `heap`, in the order of the input; vertex objects take `vertex_bytes` and their heads.
+/// Builds `graph` on `heap`, in the order of the input: where the vertices are, their table, and the edges' lists.
 pub(super) fn build(
+    spec: &PropertySpec,
     graph_spec: &GraphSpec,
-    graph: &Graph,
-    (seed, vertex_bytes): (u64, u64),
+    (graph, seed): (&Graph, u64),
     heap: &mut Heap,
     space: &mut AddressSpace,
-) -> LinkedGraph {
+) -> (Vec<Place>, VertexTable, EdgeNodes) {
+    let vertices = graph.vertices();
     let base = space.heap_end().0 / UNIT * UNIT;
     let in_units = |address: u64| ((address - base) / UNIT) as u32;
     let mut lists = EdgeNodes {
-        starts: Vec::new(),
+        starts: (0..vertices as u32).map(|u| graph.offset(u) as u32).collect(),
         nodes: vec![0; graph.edges() as usize],
         properties: vec![0; graph.edges() as usize],
         base,
     };
-    let mut naming = Naming::new(vertex_bytes, heap, space);
-    let mut numbers = vec![NONE; graph.vertices() as usize];
-    let mut named: Vec<u32> = Vec::new();
-    let mut places: Vec<Place> = Vec::new();
-    let mut growing: Vec<Growing> = Vec::new();
-    for_each_edge(graph_spec, graph.vertices(), seed, |u, v| {
-        for end in [u, v] {
-            if numbers[end as usize] == NONE {
-                numbers[end as usize] = named.len() as u32;
-                named.push(end);
-                lists.starts.push(graph.offset(end) as u32);
-                let (object, edges) = naming.add(heap, space);
-                places.push(Place { object, edges: 0 });
-                growing.push(Growing { edges, degree: 0 });
+    let mut loading = Loading::new(spec.vertex_bytes, heap, space);
+    let mut places = Vec::with_capacity(vertices as usize);
+    let mut growing: Vec<Growing> = Vec::with_capacity(vertices as usize);
+    for _ in 0..vertices {
+        let (object, tables) = loading.add(heap, space);
+        places.push(Place { object, edges: 0 });
+        growing.push(Growing { tables, edges: [0; 2] });
+    }
+    let mut line = |from: u32, to: u32| {
+        let source = &mut growing[from as usize];
+        let stored = (lists.starts[from as usize] + source.edges[FROM]) as usize;
+        lists.nodes[stored] = in_units(source.append(FROM, heap, space));
+        let [property, _] = SHARED.map(|bytes| heap.allocate(bytes, space));
+        lists.properties[stored] = in_units(property);
+        growing[to as usize].append(TO, heap, space);
+    };
+    match spec.edge_order {
+        EdgeOrder::ByVertex => {
+            for u in 0..vertices as u32 {
+                graph.edges_of(u).for_each(|edge| line(u, edge.to));
             }
         }
-        let mut property = 0;
-        for (second, end) in [u, v].into_iter().enumerate() {
-            let number = numbers[end as usize] as usize;
-            let Growing { edges, degree } = &mut growing[number];
-            let node = heap.allocate(LIST_NODE, space);
-            heap.allocate(NODE, space);
-            edges.make_room(u64::from(*degree), heap, space);
-            if second == 0 {
-                let [first, _] = SHARED.map(|bytes| heap.allocate(bytes, space));
-                property = in_units(first);
-            }
-            let stored = (lists.starts[number] + *degree) as usize;
-            *degree += 1;
-            lists.nodes[stored] = in_units(node);
-            lists.properties[stored] = property;
-        }
-    });
-    LinkedGraph { graph: graph.renumbered(&named, &numbers), places, table: naming.finish(), lists }
+        EdgeOrder::Random => for_each_edge(graph_spec, vertices, seed, |u, v| {
+            line(u, v);
+            line(v, u);
+        }),
+    }
+    (places, loading.finish(), lists)
 }
 
 impl EdgeNodes {
@@ -156,46 +156,26 @@ impl EdgeNodes {
 mod tests {
     use super::super::{PropertyGraph, PropertySpec};
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::Arc;
+    use std::collections::BTreeSet;
 
-    fn build(is_linked: bool) -> (Arc<Graph>, PropertyGraph) {
+    fn build(is_linked: bool, edge_order: EdgeOrder) -> (Graph, PropertyGraph) {
         let graph_spec = GraphSpec::default();
-        let graph = Arc::new(Graph::generate(&graph_spec, 1 << 10, 1));
+        let graph = Graph::generate(&graph_spec, 1 << 10, 1);
         let mut space = AddressSpace::new();
-        let spec = PropertySpec::default();
-        if is_linked {
-            return PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
-        }
-        let property = PropertyGraph::build(&spec, &graph_spec, &graph, 1, &mut space);
+        let spec = PropertySpec { edge_order, ..PropertySpec::default() };
+        let build = if is_linked { PropertyGraph::build_linked } else { PropertyGraph::build };
+        let property = build(&spec, &graph_spec, &graph, 1, &mut space);
         (graph, property)
     }
 
     #[test]
-    fn vertices_are_numbered_as_edges_name_them() {
-        let graph_spec = GraphSpec::default();
-        let (linked, property) = build(true);
-        let mut numbers = BTreeMap::new();
-        let mut neighbours = vec![Vec::new(); linked.vertices() as usize];
-        for_each_edge(&graph_spec, 1 << 10, 1, |u, v| {
-            let [u, v] = [u, v].map(|end| {
-                let next = numbers.len() as u32;
-                *numbers.entry(end).or_insert(next)
-            });
-            neighbours[u as usize].push(v);
-            neighbours[v as usize].push(u);
-        });
-        assert!(numbers.len() < 1 << 10, "some have no edges");
-        assert_eq!(linked.vertices(), numbers.len() as u64);
-        for (u, neighbours) in neighbours.iter().enumerate() {
-            assert_eq!(linked.neighbours_of(u as u32), neighbours);
-        }
-        assert_eq!(property.places.len(), numbers.len());
+    fn each_stored_edge_has_a_node_of_its_own() {
+        check_nodes(EdgeOrder::ByVertex);
+        check_nodes(EdgeOrder::Random);
     }
 
-    #[test]
-    fn each_stored_edge_has_a_node_of_its_own() {
-        let (graph, linked) = build(true);
+    fn check_nodes(edge_order: EdgeOrder) {
+        let (graph, linked) = build(true, edge_order);
         let mut taken = BTreeSet::new();
         for u in 0..graph.vertices() as u32 {
             for k in 0..u64::from(graph.degree(u)) {
@@ -204,16 +184,16 @@ mod tests {
             }
             assert!(taken.insert(linked.places[u as usize].object));
         }
-        // Both ends of an edge have its property, and nobody else.
-        let mut shared: BTreeMap<u64, u32> = BTreeMap::new();
+        // Each has a property of its own, too.
+        let mut owned: BTreeSet<u64> = BTreeSet::new();
         let lists = linked.linked().unwrap();
         for u in 0..graph.vertices() as u32 {
             for k in 0..u64::from(graph.degree(u)) {
-                *shared.entry(lists.property(u, k).0).or_default() += 1;
+                assert!(owned.insert(lists.property(u, k).0));
                 assert_eq!(lists.property_pointer(u, k).0 - lists.next(u, k).0, PROPERTY);
             }
         }
-        assert!(shared.values().all(|ends| *ends == 2) && shared.keys().all(|place| !taken.contains(place)));
+        assert!(owned.is_disjoint(&taken));
         let apart = taken.iter().zip(taken.iter().skip(1)).map(|(a, b)| b - a).min().unwrap();
         assert!(apart >= LIST_NODE, "nodes overlap: {apart}");
     }
@@ -227,7 +207,7 @@ mod tests {
             let spec = PropertySpec { vertex_bytes, ..PropertySpec::default() };
             let graph = Graph::generate(&graph_spec, vertices, 1);
             let mut space = AddressSpace::new();
-            let (_, linked) = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
+            let linked = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
             let most = most_vertices(u64::from(edge_factor), vertex_bytes);
             let needed = linked.footprint as f64 / vertices as f64 * most as f64;
             assert!(needed < (UNIT << 32) as f64, "{edge_factor} {vertex_bytes} {vertices}: {needed:e}");
@@ -236,15 +216,23 @@ mod tests {
 
     #[test]
     fn lists_take_several_times_the_memory_of_vectors() {
-        let (graph, linked) = build(true);
-        let (_, vectors) = build(false);
-        // 64 bytes for the list node, 32 for the map's, 32 for half of the shared property, and the buckets.
-        let each = linked.footprint as f64 / graph.edges() as f64;
-        assert!((128.0..170.0).contains(&each), "{each:.0} bytes an edge");
-        assert!(linked.footprint > 2 * vectors.footprint);
-        // Neighbours in a vector are next to each other; in a list other edges were allocated between them.
+        let (graph, linked) = build(true, EdgeOrder::ByVertex);
+        let (_, vectors) = build(false, EdgeOrder::ByVertex);
+        // Each end has 64 bytes of list node and 32 of the table's, and both share 80: 272, and the buckets.
+        let vertices = graph.vertices() as f64 * 700.0;
+        let each = (linked.footprint as f64 - vertices) / graph.edges() as f64;
+        assert!((272.0..330.0).contains(&each), "{each:.0} bytes an edge");
+        assert!(linked.footprint > 4 * vectors.footprint);
+        // Neighbours in a vector are next to each other. In a list the other end of each edge, its property, and now and
+        // then buckets lie between them, and other vertices' edges if they are in random order.
         let u = (0..graph.vertices() as u32).max_by_key(|u| graph.degree(*u)).unwrap();
-        let steps = |graph: &PropertyGraph| (1..20).map(|k| graph.edge(u, k).0.abs_diff(graph.edge(u, k - 1).0)).max();
-        assert!(steps(&vectors) == Some(24) && steps(&linked) > Some(256), "{:?}", steps(&linked));
+        let steps = |graph: &PropertyGraph| {
+            let mut steps: Vec<u64> = (1..20).map(|k| graph.edge(u, k).0.abs_diff(graph.edge(u, k - 1).0)).collect();
+            steps.sort_unstable();
+            steps[steps.len() / 2]
+        };
+        let (_, random) = build(true, EdgeOrder::Random);
+        assert_eq!((steps(&vectors), steps(&linked)), (24, 272));
+        assert!(steps(&random) > 4096, "{}", steps(&random));
     }
 }

@@ -21,6 +21,6 @@ pub use kronecker::{GraphKind, GraphSpec, GraphStorage, MAX_VERTICES, for_each_e
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
 pub(crate) use property::Finder;
-pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};
+pub use property::{EdgeOrder, Place, PropertyGraph, PropertySpec, vertex_field};
 pub(crate) use settings::{GraphNeeds, graph_settings};
 pub(crate) use view::{Objects, Rows, Starts, View, look_up_code};

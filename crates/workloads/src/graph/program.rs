@@ -12,7 +12,6 @@ use crate::layout::{AddressSpace, Array};
 use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// How a graph lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -300,7 +299,7 @@ impl GraphChoice<'_> {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);
                     let mut space = AddressSpace::new();
-                    let (_, placed) = self.build_objects(&Arc::new(graph), &mut space);
+                    let placed = self.build_objects(&graph, &mut space);
                     placed.footprint as f64 / vertices as f64
                 };
                 SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.needs.property_arrays as f64
@@ -323,26 +322,20 @@ impl GraphChoice<'_> {
         kept_or_new(plan, self.host_bytes_of(vertices), || {
             let mut space = AddressSpace::new();
             let graph = Graph::shared(self.graph, vertices, self.seed, computed);
-            let (graph, placed) = match self.layout {
-                GraphLayout::Csr => {
-                    let placed = self.build_csr(&graph, &mut space);
-                    (graph, placed)
-                }
-                GraphLayout::Property | GraphLayout::Linked => {
-                    let (graph, placed) = self.build_objects(&graph, &mut space);
-                    (graph, Placed::Property(placed))
-                }
+            let placed = match self.layout {
+                GraphLayout::Csr => self.build_csr(&graph, &mut space),
+                GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, &mut space)),
             };
             Built { graph, placed, space }
         })
     }
 
-    /// The graph as objects, and with the numbers that its vertices have there.
-    fn build_objects(&self, graph: &Arc<Graph>, space: &mut AddressSpace) -> (Arc<Graph>, PropertyGraph) {
-        match self.layout {
-            GraphLayout::Linked => PropertyGraph::build_linked(self.property, self.graph, graph, self.seed, space),
-            _ => (Arc::clone(graph), PropertyGraph::build(self.property, self.graph, graph, self.seed, space)),
-        }
+    fn build_objects(&self, graph: &Graph, space: &mut AddressSpace) -> PropertyGraph {
+        let build = match self.layout {
+            GraphLayout::Linked => PropertyGraph::build_linked,
+            _ => PropertyGraph::build,
+        };
+        build(self.property, self.graph, graph, self.seed, space)
     }
 
     /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix

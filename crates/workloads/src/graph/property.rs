@@ -8,7 +8,7 @@
 
 use super::csr::Graph;
 use super::kronecker::GraphSpec;
-use super::linked::{self, EdgeNodes, LinkedGraph};
+use super::linked::{self, EdgeNodes};
 use super::vertex_table::{LIST_POINTERS, VertexTable};
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
@@ -35,7 +35,18 @@ pub mod vertex_field {
     pub const BYTES: u64 = 64;
 }
 
-/// Sizes of the objects.
+/// The order in which a file lists the edges of a graph, each in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EdgeOrder {
+    /// Those from one vertex after another.
+    #[default]
+    ByVertex,
+    /// In the order in which the graph is generated, which is random for Kronecker graphs.
+    Random,
+}
+
+/// Sizes of the objects, and their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PropertySpec {
@@ -47,6 +58,9 @@ pub struct PropertySpec {
     /// properties.
     #[schemars(range(min = 8, max = 4096), extend("x-unit" = "bytes", "x-source" = "GraphBIG, SC 2015"))]
     pub edge_bytes: u64,
+    /// The order in which the input of layout `linked` lists the edges. (That of `property` is random.)
+    #[schemars(extend("x-unit" = "choice", "x-source" = "GraphBIG's data sets (LDBC)"))]
+    pub edge_order: EdgeOrder,
     /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
     pub heap: HeapModel,
@@ -54,7 +68,12 @@ pub struct PropertySpec {
 
 impl Default for PropertySpec {
     fn default() -> Self {
-        PropertySpec { vertex_bytes: vertex_field::BYTES, edge_bytes: 24, heap: HeapModel::Glibc }
+        PropertySpec {
+            vertex_bytes: vertex_field::BYTES,
+            edge_bytes: 24,
+            edge_order: EdgeOrder::default(),
+            heap: HeapModel::Glibc,
+        }
     }
 }
 
@@ -145,27 +164,24 @@ impl PropertyGraph {
         PropertyGraph { finder, places: places.into(), edge_bytes: spec.edge_bytes, footprint, lists: None }
     }
 
-    /// [`PropertyGraph::build`] with a linked list of edges for each vertex, and hash tables of vertices and edges.
-    /// Returns the graph with its vertices numbered as edges name them, too.
+    /// [`PropertyGraph::build`] with linked lists of edges for each vertex, and hash tables of vertices and edges.
     pub fn build_linked(
         spec: &PropertySpec,
         graph_spec: &GraphSpec,
         graph: &Graph,
         seed: u64,
         space: &mut AddressSpace,
-    ) -> (Arc<Graph>, PropertyGraph) {
+    ) -> PropertyGraph {
         let start = space.heap_end();
         let mut heap = Heap::new(spec.heap, space);
-        let LinkedGraph { graph, places, table, lists } =
-            linked::build(graph_spec, graph, (seed, spec.vertex_bytes), &mut heap, space);
-        let property = PropertyGraph {
+        let (places, table, lists) = linked::build(spec, graph_spec, (graph, seed), &mut heap, space);
+        PropertyGraph {
             finder: Finder::Table(Arc::new(table)),
             places: places.into(),
             edge_bytes: 0,
             footprint: heap.bytes(start),
             lists: Some(Arc::new(lists)),
-        };
-        (Arc::new(graph), property)
+        }
     }
 
     /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the

@@ -2,7 +2,7 @@
 //! its number.
 //!
 //! After `openG` of GraphBIG (Nai et al., SC 2015; `indexed_list_storage`): vertices are numbered in the order in
-//! which the input names them. Each one has a node of the list, in which the object lies, and a node of a
+//! which the input lists them. Each one has a node of the list, in which the object lies, and a node of a
 //! `std::tr1::unordered_map` from its number to the list node. The table hashes a number to itself, and has a
 //! prime number of buckets that is never below the number of its elements, so each number has a bucket of its
 //! own. `find_vertex` loads the bucket, the number in the node to which it points, the table's last bucket (which
@@ -86,28 +86,29 @@ impl Buckets {
     }
 }
 
-/// The vertices while edges name them.
-pub(super) struct Naming {
-    spec_bytes: u64,
+/// The vertices while they are read.
+pub(super) struct Loading {
+    vertex_bytes: u64,
     tables: [Buckets; 3],
     /// The nodes of the table, by number.
     nodes: Vec<u64>,
 }
 
-impl Naming {
+impl Loading {
     /// No vertices yet; an object has `vertex_bytes` without what its lists and tables take.
-    pub fn new(vertex_bytes: u64, heap: &mut Heap, space: &mut AddressSpace) -> Naming {
+    pub fn new(vertex_bytes: u64, heap: &mut Heap, space: &mut AddressSpace) -> Loading {
         let tables = [(); 3].map(|()| Buckets::new(heap, space));
-        Naming { spec_bytes: vertex_bytes, tables, nodes: Vec::new() }
+        Loading { vertex_bytes, tables, nodes: Vec::new() }
     }
 
-    /// Adds a vertex, as `add_vertex` and `add_vertex_key` do. Returns its object, and the buckets of its edges' table.
-    pub fn add(&mut self, heap: &mut Heap, space: &mut AddressSpace) -> (u64, Buckets) {
+    /// Adds a vertex, as `add_vertex` and `add_vertex_key` do. Returns its object, and the buckets of the tables of its
+    /// edges: of those to it, and of those from it.
+    pub fn add(&mut self, heap: &mut Heap, space: &mut AddressSpace) -> (u64, [Buckets; 2]) {
         let elements = self.nodes.len() as u64;
         // A vertex is made, and copied into its list node: each copy has the buckets of two tables.
         let made = [(); 2].map(|()| heap.allocate(FIRST_BUCKETS, space));
-        let object = heap.allocate(LIST_POINTERS + self.spec_bytes + HEADS, space) + LIST_POINTERS;
-        let [edges, _] = [(); 2].map(|()| Buckets::new(heap, space));
+        let object = heap.allocate(LIST_POINTERS + self.vertex_bytes + HEADS, space) + LIST_POINTERS;
+        let edges = [(); 2].map(|()| Buckets::new(heap, space));
         self.nodes.push(heap.allocate(NODE, space));
         self.tables[0].make_room(elements, heap, space);
         for buckets in made {
@@ -174,17 +175,17 @@ mod tests {
     fn each_vertex_has_a_bucket_a_node_and_an_object_of_its_own() {
         let mut space = AddressSpace::new();
         let mut heap = Heap::new(HeapModel::Glibc, &space);
-        let mut naming = Naming::new(64, &mut heap, &mut space);
+        let mut loading = Loading::new(64, &mut heap, &mut space);
         let mut taken = BTreeSet::new();
         let mut take = |start: u64, bytes: u64| {
             assert!((start..start + bytes).step_by(8).all(|word| taken.insert(word)), "{start:#x} {bytes}");
         };
         let vertices = 1000;
         for _ in 0..vertices {
-            let (object, _) = naming.add(&mut heap, &mut space);
+            let (object, _) = loading.add(&mut heap, &mut space);
             take(object - LIST_POINTERS, LIST_POINTERS + 64 + HEADS);
         }
-        let table = naming.finish();
+        let table = loading.finish();
         take(table.buckets.base, table.buckets.bytes());
         // As the library's own: 823 buckets for 823 elements, 1741 for the next one, and the end.
         assert_eq!(table.buckets.len, 1741 + 1);

@@ -178,8 +178,8 @@ fn objects_are_searched_through_their_pointers() {
 #[test]
 fn lists_are_searched_through_the_table_of_vertices() {
     let mut space = AddressSpace::new();
-    let (graph, property) =
-        PropertyGraph::build_linked(&PropertySpec::default(), &GraphSpec::default(), &graph(), 11, &mut space);
+    let graph = graph();
+    let property = PropertyGraph::build_linked(&PropertySpec::default(), &GraphSpec::default(), &graph, 11, &mut space);
     let queue = space.allocate_array(8, graph.vertices());
     let (o, Finder::Table(table)) = (property.clone(), property.finder()) else { panic!("no table") };
     let mut bfs = Bfs::new(graph.clone(), 4, Objects { graph: property.clone(), queue });
