@@ -62,7 +62,7 @@ template <class I> static long search_all(const EdgeList &list, const Rows &rows
     begin_window(argv);
     for (int round = 0; round < ROUNDS; round++) {
         reset_objects(index);
-        found += search_objects(index, queue.data(), index.number_of(root_after(rows, round)));
+        found += search_objects(index, queue.data(), root_after(rows, round));
     }
     return found;
 }

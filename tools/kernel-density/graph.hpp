@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <tr1/unordered_map>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -145,7 +144,6 @@ struct Index {
 
     Vertex *operator[](uint64_t number) const { return objects[number]; }
     uint64_t size() const { return objects.size(); }
-    uint64_t number_of(uint64_t vertex) const { return vertex; }
 
     // Calls `use(number, object)` for each vertex that has an object.
     template <class F> [[gnu::always_inline]] void for_each(F use) const {
@@ -191,7 +189,6 @@ struct HashedList {
     }
     [[gnu::always_inline]] ListVertex *operator[](uint64_t number) { return &*find(number); }
     uint64_t size() const { return objects.size(); }
-    uint64_t number_of(uint64_t vertex) const { return vertex; }
 
     template <class F> [[gnu::always_inline]] void for_each(F use) {
         for (ListVertex &object : objects) use(object.id, &object);

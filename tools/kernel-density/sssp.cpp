@@ -55,8 +55,8 @@ template <class I> static double paths_all(const EdgeList &list, Heap &heap, int
     I &index = *new I(list); // its end is not measured
     index.for_each([](uint64_t, auto u) { u->colour = FAR; });
     begin_window(argv);
-    paths_objects(index, heap, index.number_of(root));
-    return index[index.number_of(other)]->colour;
+    paths_objects(index, heap, root);
+    return index[other]->colour;
 }
 
 int main(int, char **argv) {
