@@ -32,7 +32,7 @@ use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
 use crate::graph::{
-    Built, Finder, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field,
+    Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, Storage, graph_settings, vertex_field,
 };
 use crate::layout::Array;
 use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
@@ -275,7 +275,7 @@ impl Steps for Objects {
 
     #[inline(always)]
     fn reset(&self, u: u64, out: &mut Out<'_>) {
-        let Finder::Index(index) = self.graph.finder() else {
+        let Storage::Vectors { index, .. } = self.graph.storage() else {
             // movq $0,8(object); mov (node),node; cmp; jne
             let next = self.graph.next_vertex(u as u32);
             out.push(store(property_pc::RESET_COLOUR, self.graph.field(u as u32, vertex_field::COLOUR), 8, 0, 2), 0);

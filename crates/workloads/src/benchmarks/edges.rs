@@ -2,7 +2,7 @@
 //! on which the records of an edge depend.
 
 use super::{Out, branch, distance, load};
-use crate::graph::{Finder, Graph, PropertyGraph, look_up_code};
+use crate::graph::{Action, Graph, LOOK_UP, Operand, PropertyGraph, Storage, look_up_code};
 use ambulator_base::VirtAddr;
 
 /// The stored edge being visited.
@@ -54,31 +54,34 @@ impl StoredEdge {
 }
 
 /// The most records of [`find`].
-pub(crate) const MOST_TO_FIND: usize = 7;
+pub(crate) const MOST_TO_FIND: usize = LOOK_UP;
 
 /// Finds the object of vertex `u` by its number, which a load `from` records before gave: the last record loads the
 /// pointer to it. Returns how many records it took.
 #[inline(always)]
 pub(crate) fn find(graph: &PropertyGraph, pc: u64, u: u32, from: u16, out: &mut Out<'_>) -> u16 {
-    let table = match graph.finder() {
-        Finder::Index(index) => {
+    let table = match graph.storage() {
+        Storage::Vectors { index, .. } => {
             out.push(load(pc, index.at(u64::from(u)), 8, 0, from), 0);
             return 1;
         }
-        Finder::Table(table) => table,
+        Storage::Lists { table, .. } => table,
     };
-    // xor; mov; div; mov (buckets),node; test; jne; cmp (node),number; jne; cmp (end),node; je; mov 8(node)
-    let code = look_up_code(pc);
-    let number_from = if from == 0 { 0 } else { from + 3 };
-    out.gap += 3;
-    out.push(load(code, table.bucket(u), 8, 0, from), 1);
-    out.push(branch(code + 4, code + 8, true, [1, 0]), 0);
-    out.push(load(code + 8, table.number(u), 8, 0, 2), 0);
-    out.push(branch(code + 12, code, false, [1, number_from]), 0);
-    out.push(load(code + 16, table.end(), 8, 0, 0), 0);
-    out.push(branch(code + 20, code, false, [1, 5]), 0);
-    out.push(load(code + 24, table.place(u), 8, 0, 6), 0);
-    MOST_TO_FIND as u16
+    for (i, record) in table.look_up(look_up_code(pc), u).into_iter().enumerate() {
+        let [dep1, dep2] = record.from.map(|operand| match operand {
+            Operand::None => 0,
+            Operand::Sought if from == 0 => 0,
+            Operand::Sought => from.checked_add(i as u16).unwrap_or(0),
+            Operand::Record(of) => (i - of) as u16,
+        });
+        out.gap += record.before;
+        let record = match record.action {
+            Action::Load(va) => load(record.pc, va, 8, 0, dep1),
+            Action::Branch { target, taken } => branch(record.pc, target, taken, [dep1, dep2]),
+        };
+        out.push(record, 0);
+    }
+    LOOK_UP as u16
 }
 
 /// Distances in records from the next one back to the loads by which a vertex's edges were found.

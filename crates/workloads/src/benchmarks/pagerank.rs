@@ -25,7 +25,7 @@ use super::{
     Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
 };
 use crate::graph::{
-    Built, Finder, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field,
+    Built, Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, Storage, graph_settings, vertex_field,
 };
 use crate::layout::Array;
 use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, prefetch_sim_host};
@@ -278,7 +278,7 @@ impl Objects {
     /// list of vertices the loop has loaded it before.
     #[inline(always)]
     fn object(&self, pc: u64, next: u64, u: u32, out: &mut Out<'_>) -> bool {
-        let Finder::Index(index) = self.graph.finder() else { return true };
+        let Storage::Vectors { index, .. } = self.graph.storage() else { return true };
         // test; je
         out.push(load(pc, index.at(u64::from(u)), 8, 0, 0), 1);
         let there = self.graph.places[u as usize].object != 0;

@@ -106,28 +106,23 @@ pub struct Place {
     pub edges: u64,
 }
 
-/// How a vertex object is found by the vertex's number.
+/// How vertex objects and edges are found.
 #[derive(Clone, Debug)]
-pub(crate) enum Finder {
-    /// Through an array of pointers.
-    Index(Array),
-    /// In a hash table.
-    Table(Arc<VertexTable>),
+pub(crate) enum Storage {
+    /// Objects through an array of pointers, edges of `edge_bytes` each in the vectors of their vertices.
+    Vectors { index: Array, edge_bytes: u64 },
+    /// Objects in a hash table, each edge through the one before it.
+    Lists { table: Arc<VertexTable>, edges: Arc<EdgeNodes> },
 }
 
 /// The property graph's layout in the address space. Edge `k` of vertex `u` is `graph.neighbours_of(u)[k]`.
 #[derive(Clone, Debug)]
 pub struct PropertyGraph {
-    /// How a vertex is found by its number.
-    finder: Finder,
+    storage: Storage,
     /// The addresses of each vertex's parts.
     pub places: Arc<[Place]>,
-    /// Bytes of an edge in its vector.
-    pub edge_bytes: u64,
     /// Bytes of index, heap and mapped edge vectors together.
     pub footprint: u64,
-    /// The edges' nodes, if they are linked lists instead of vectors.
-    lists: Option<Arc<EdgeNodes>>,
 }
 
 impl PropertyGraph {
@@ -160,8 +155,8 @@ impl PropertyGraph {
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
-        let finder = Finder::Index(index);
-        PropertyGraph { finder, places: places.into(), edge_bytes: spec.edge_bytes, footprint, lists: None }
+        let storage = Storage::Vectors { index, edge_bytes: spec.edge_bytes };
+        PropertyGraph { storage, places: places.into(), footprint }
     }
 
     /// [`PropertyGraph::build`] with linked lists of edges for each vertex, and hash tables of vertices and edges.
@@ -174,14 +169,9 @@ impl PropertyGraph {
     ) -> PropertyGraph {
         let start = space.heap_end();
         let mut heap = Heap::new(spec.heap, space);
-        let (places, table, lists) = linked::build(spec, graph_spec, (graph, seed), &mut heap, space);
-        PropertyGraph {
-            finder: Finder::Table(Arc::new(table)),
-            places: places.into(),
-            edge_bytes: 0,
-            footprint: heap.bytes(start),
-            lists: Some(Arc::new(lists)),
-        }
+        let (places, table, edges) = linked::build(spec, graph_spec, (graph, seed), &mut heap, space);
+        let storage = Storage::Lists { table: Arc::new(table), edges: Arc::new(edges) };
+        PropertyGraph { storage, places: places.into(), footprint: heap.bytes(start) }
     }
 
     /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the
@@ -191,13 +181,16 @@ impl PropertyGraph {
     /// The linked lists, if an edge is found through the one before it.
     #[inline(always)]
     pub(crate) fn linked(&self) -> Option<&EdgeNodes> {
-        self.lists.as_deref()
+        match &self.storage {
+            Storage::Vectors { .. } => None,
+            Storage::Lists { edges, .. } => Some(edges),
+        }
     }
 
-    /// How a vertex is found.
+    /// How vertices and edges are found.
     #[inline(always)]
-    pub(crate) fn finder(&self) -> &Finder {
-        &self.finder
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
     }
 
     /// Where the list of vertices has the pointer to the object after that of vertex `u`.
@@ -209,10 +202,10 @@ impl PropertyGraph {
     /// Address of edge `k` of vertex `u`: of its target.
     #[inline(always)]
     pub fn edge(&self, u: u32, k: u64) -> VirtAddr {
-        if let Some(lists) = &self.lists {
-            return lists.target(u, k);
+        match &self.storage {
+            Storage::Vectors { edge_bytes, .. } => VirtAddr(self.places[u as usize].edges + k * edge_bytes),
+            Storage::Lists { edges, .. } => edges.target(u, k),
         }
-        VirtAddr(self.places[u as usize].edges + k * self.edge_bytes)
     }
 
     /// Address of a field of vertex `u`'s object.

@@ -138,7 +138,70 @@ pub(crate) struct VertexTable {
     nodes: Vec<u64>,
 }
 
+/// What a record of a look-up is computed from.
+#[derive(Clone, Copy)]
+pub(crate) enum Operand {
+    None,
+    /// The number that is sought.
+    Sought,
+    /// What an earlier record of the look-up loads.
+    Record(usize),
+}
+
+/// What a record of a look-up does.
+#[derive(Clone, Copy)]
+pub(crate) enum Action {
+    /// Loads eight bytes.
+    Load(VirtAddr),
+    Branch {
+        target: u64,
+        taken: bool,
+    },
+}
+
+/// A record of a look-up.
+#[derive(Clone, Copy)]
+pub(crate) struct LookUpRecord {
+    /// Instructions without memory accesses before it.
+    pub before: u32,
+    pub pc: u64,
+    pub action: Action,
+    pub from: [Operand; 2],
+}
+
+/// Records of a look-up.
+pub(crate) const LOOK_UP: usize = 7;
+
 impl VertexTable {
+    /// Finds vertex `u`, with code at `code`: the last record loads the pointer to its object.
+    #[inline(always)]
+    pub fn look_up(&self, code: u64, u: u32) -> [LookUpRecord; LOOK_UP] {
+        use Operand::{None, Record, Sought};
+        let pc = |record: u64| code + 4 * record;
+        let load = |va, before, record, from| LookUpRecord {
+            before,
+            pc: pc(record),
+            action: Action::Load(va),
+            from: [from, None],
+        };
+        let branch = |target, taken, before, record, from| LookUpRecord {
+            before,
+            pc: pc(record),
+            action: Action::Branch { target, taken },
+            from,
+        };
+        // xor; mov; div; mov (buckets),node; test; jne; cmp (node),number; jne; cmp (end),node; je; mov 8(node)
+        [
+            load(self.bucket(u), 3, 0, Sought),
+            branch(pc(2), true, 1, 1, [Record(0), None]),
+            load(self.number(u), 0, 2, Record(0)),
+            branch(code, false, 0, 3, [Record(2), Sought]),
+            load(self.end(), 0, 4, None),
+            branch(code, false, 0, 5, [Record(4), Record(0)]),
+            load(self.place(u), 0, 6, Record(0)),
+        ]
+    }
+
     /// The bucket of vertex `u`.
     #[inline(always)]
     pub fn bucket(&self, u: u32) -> VirtAddr {

@@ -6,7 +6,8 @@
 //! Sites are code addresses: a step with two loads uses the site and the one four bytes later.
 
 use super::linked::EdgeNodes;
-use super::{Finder, Graph, PropertyGraph, vertex_field};
+use super::vertex_table::{Action, LOOK_UP, Operand};
+use super::{Graph, PropertyGraph, Storage, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::{Array, TEXT};
 use ambulator_base::prefetch_sim_host;
@@ -221,21 +222,26 @@ impl View for Objects {
 
     #[inline(always)]
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At {
-        let table = match self.graph.finder() {
-            Finder::Index(index) => return At { u, object: on.load(site, index.at(u64::from(u)), 8, from) },
-            Finder::Table(table) => table,
+        let table = match self.graph.storage() {
+            Storage::Vectors { index, .. } => {
+                return At { u, object: on.load(site, index.at(u64::from(u)), 8, from) };
+            }
+            Storage::Lists { table, .. } => table,
         };
-        // xor; mov; div; mov (buckets),node; test; jne; cmp (node),number; jne; cmp (end),node; je; mov 8(node)
-        let code = look_up_code(site);
-        on.work(3);
-        let node = on.load(code, table.bucket(u), 8, from);
-        on.work(1);
-        on.branch(code + 4, code + 8, true, node);
-        let number = on.load(code + 8, table.number(u), 8, node);
-        on.branch2(code + 12, code, false, [number, from]);
-        let end = on.load(code + 16, table.end(), 8, Value::NONE);
-        on.branch2(code + 20, code, false, [end, node]);
-        At { u, object: on.load(code + 24, table.place(u), 8, node) }
+        let mut loaded = [Value::NONE; LOOK_UP];
+        for (i, record) in table.look_up(look_up_code(site), u).into_iter().enumerate() {
+            let operands = record.from.map(|operand| match operand {
+                Operand::None => Value::NONE,
+                Operand::Sought => from,
+                Operand::Record(of) => loaded[of],
+            });
+            on.work(record.before);
+            match record.action {
+                Action::Load(va) => loaded[i] = on.load(record.pc, va, 8, operands[0]),
+                Action::Branch { target, taken } => on.branch2(record.pc, target, taken, operands),
+            }
+        }
+        At { u, object: loaded[LOOK_UP - 1] }
     }
 
     #[inline(always)]

@@ -162,7 +162,7 @@ fn objects_are_searched_through_their_pointers() {
         let o = &o;
         graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (o.graph.edge(u, k as u64), v))
     });
-    let Finder::Index(index) = o.graph.finder() else { panic!("no index") };
+    let Storage::Vectors { index, .. } = o.graph.storage() else { panic!("no index") };
     for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
         let (edge, v) = expected.next().unwrap();
         assert_eq!(r.va, edge);
@@ -181,7 +181,7 @@ fn lists_are_searched_through_the_table_of_vertices() {
     let graph = graph();
     let property = PropertyGraph::build_linked(&PropertySpec::default(), &GraphSpec::default(), &graph, 11, &mut space);
     let queue = space.allocate_array(8, graph.vertices());
-    let (o, Finder::Table(table)) = (property.clone(), property.finder()) else { panic!("no table") };
+    let (o, Storage::Lists { table, .. }) = (property.clone(), property.storage()) else { panic!("no table") };
     let mut bfs = Bfs::new(graph.clone(), 4, Objects { graph: property.clone(), queue });
     let records = search(&mut bfs);
     let lists = o.linked().unwrap();

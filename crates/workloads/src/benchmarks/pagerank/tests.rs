@@ -102,7 +102,7 @@ fn each_pull_reads_the_neighbour_that_it_has_just_loaded() {
     let mut benchmark =
         PageRank::new(&PageRankSpec { max_iterations: 1, ..Default::default() }, graph.clone(), objects(&graph));
     let records = converge(&mut benchmark);
-    let Finder::Index(index) = o.graph.finder() else { panic!("no index") };
+    let Storage::Vectors { index, .. } = o.graph.storage() else { panic!("no index") };
     let mut expected = (0..600).flat_map(|u| graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (u, k, v)));
     for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
         let (u, k, v) = expected.next().unwrap();
