@@ -2,9 +2,9 @@
 """What compiled programs execute for each unit of their work, beside the simulator's kernels.
 
 Compiles the programs of this folder (g++ -O2, and -O3 for linked graphs, as GraphBIG's are), captures each from the
-end of its set-up to its end with `ambulator capture`, and prints instructions, loads, stores and branches for each stored edge, look-up or update:
-those of the compiled program, those of our kernel with the same settings (on the same graph), and those that the
-kernel's source records. Exits with 1 if a kernel is more than a tenth away.
+end of its set-up to its end with `ambulator capture`, and prints instructions, loads, stores and branches for each
+stored edge, look-up or update: those of the compiled program, those of our kernel with the same settings (on the same
+graph), and those that the kernel's source records. Exits with 1 if a kernel is more than a tenth away.
 
 usage: measure.py [--scale N] [--keep FOLDER] [PROGRAM ...]
 """

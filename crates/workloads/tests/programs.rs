@@ -51,9 +51,6 @@ struct Space {
     grows: bool,
 }
 
-/// Records of the longest step of a program: an edge of BFS along GraphBIG's lists. A batch may end within none.
-const MOST_RECORDS_OF_A_STEP: usize = 15;
-
 /// Programs that allocate in their region of interest.
 const GROWING: &[&str] = &["astar", "dfs", "omnetpp", "sssp"];
 
@@ -164,7 +161,7 @@ fn check_stream(request: &ProgramRequest) {
             region = space.happens(event, region, &name);
         }
         records += batch.records.len() as u64;
-        let usual = batch.records.len() <= Batch::TARGET_RECORDS + MOST_RECORDS_OF_A_STEP;
+        let usual = batch.records.len() <= Batch::TARGET_RECORDS + 12;
         assert!(usual, "{name}: a batch of {} records", batch.records.len());
     }
     assert!(records >= 400_000 || ended && records > 50_000, "{name} ended after {records} records");
