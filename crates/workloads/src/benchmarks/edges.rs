@@ -2,7 +2,7 @@
 //! on which the records of an edge depend.
 
 use super::{Out, branch, distance, load};
-use crate::graph::{Action, Graph, LOOK_UP, Operand, PropertyGraph, Storage, look_up_code};
+use crate::graph::{Action, Graph, LOOK_UP, Operand, PropertyGraph, Storage};
 use ambulator_base::VirtAddr;
 
 /// The stored edge being visited.
@@ -67,7 +67,7 @@ pub(crate) fn find(graph: &PropertyGraph, pc: u64, u: u32, from: u16, out: &mut 
         }
         Storage::Lists { table, .. } => table,
     };
-    for (i, record) in table.look_up(look_up_code(pc), u).into_iter().enumerate() {
+    for (i, record) in table.look_up(pc, u).into_iter().enumerate() {
         let [dep1, dep2] = record.from.map(|operand| match operand {
             Operand::None => 0,
             Operand::Sought if from == 0 => 0,

@@ -24,4 +24,4 @@ pub(crate) use property::Storage;
 pub use property::{EdgeOrder, Place, PropertyGraph, PropertySpec, vertex_field};
 pub(crate) use settings::{GraphNeeds, graph_settings};
 pub(crate) use vertex_table::{Action, LOOK_UP, Operand};
-pub(crate) use view::{Objects, Rows, Starts, View, look_up_code};
+pub(crate) use view::{Objects, Rows, Starts, View};

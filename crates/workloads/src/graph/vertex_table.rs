@@ -9,7 +9,7 @@
 //! is its end), and the pointer to the object. Two more tables hold the name of each vertex in the input.
 
 use crate::heap::Heap;
-use crate::layout::{AddressSpace, Array};
+use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{VirtAddr, VmEvent};
 
 /// Bytes of a table's node: the number, the list node, the next one.
@@ -172,11 +172,18 @@ pub(crate) struct LookUpRecord {
 /// Records of a look-up.
 pub(crate) const LOOK_UP: usize = 7;
 
+/// Where the code of a look-up in a hash table is, seven records of it, if the loop calls it at `site`: in the second
+/// half of the page of code, 32 bytes for each site of the first 64.
+const fn look_up_code(site: u64) -> u64 {
+    TEXT + 0x800 + 32 * ((site - TEXT) / 8 % 64)
+}
+
 impl VertexTable {
-    /// Finds vertex `u`, with code at `code`: the last record loads the pointer to its object.
+    /// Finds vertex `u` for a loop that calls it at `site`: the last record loads the pointer to its object.
     #[inline(always)]
-    pub fn look_up(&self, code: u64, u: u32) -> [LookUpRecord; LOOK_UP] {
+    pub fn look_up(&self, site: u64, u: u32) -> [LookUpRecord; LOOK_UP] {
         use Operand::{None, Record, Sought};
+        let code = look_up_code(site);
         let pc = |record: u64| code + 4 * record;
         let load = |va, before, record, from| LookUpRecord {
             before,

@@ -9,7 +9,7 @@ use super::linked::EdgeNodes;
 use super::vertex_table::{Action, LOOK_UP, Operand};
 use super::{Graph, PropertyGraph, Storage, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
-use crate::layout::{Array, TEXT};
+use crate::layout::Array;
 use ambulator_base::prefetch_sim_host;
 use std::cell::Cell;
 
@@ -61,12 +61,6 @@ pub trait View: Send {
     }
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
     fn prefetch_sim_host(&self, _v: u32) {}
-}
-
-/// Where the code of a look-up in a hash table is, seven records of it, if the loop calls it at `site`: in the second
-/// half of the page of code, 32 bytes for each site of the first 64.
-pub(crate) const fn look_up_code(site: u64) -> u64 {
-    TEXT + 0x800 + 32 * ((site - TEXT) / 8 % 64)
 }
 
 /// The most vertex properties that an algorithm may use.
@@ -229,7 +223,7 @@ impl View for Objects {
             Storage::Lists { table, .. } => table,
         };
         let mut loaded = [Value::NONE; LOOK_UP];
-        for (i, record) in table.look_up(look_up_code(site), u).into_iter().enumerate() {
+        for (i, record) in table.look_up(site, u).into_iter().enumerate() {
             let operands = record.from.map(|operand| match operand {
                 Operand::None => Value::NONE,
                 Operand::Sought => from,
