@@ -37,7 +37,11 @@ pub struct CostTable {
     /// table's own work. Other cores that need the same lock wait.
     #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
     pub lock_hold: u64,
-    /// A TLB shootdown, at the initiating core.
+    /// Invalidating a page, or an address space, in the core's own TLBs: all that a TLB shootdown costs on a machine
+    /// with one core.
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: INVLPG and its caller, about 0.1 us"))]
+    pub invalidate: u64,
+    /// A TLB shootdown, at the initiating core, if there are others.
     #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: IPI and wait, about 1 us"))]
     pub shootdown: u64,
     /// A TLB shootdown, for each other core; the initiator waits for them.
@@ -87,6 +91,7 @@ impl Default for CostTable {
             hypercall: 1_500,
             table_entry: 20,
             lock_hold: 100,
+            invalidate: 200,
             shootdown: 2_000,
             shootdown_core: 500,
             context_switch: 2_000,
@@ -130,6 +135,16 @@ impl CostTable {
         Some(scaled.round() as u64)
     }
 
+    /// Cycles of a TLB shootdown of `invalidations` pages and address spaces on a machine of `cores` cores: one round
+    /// of interrupts serves all. A single core has nobody to interrupt.
+    pub fn shootdown_of(&self, invalidations: u64, cores: u32) -> u64 {
+        match (invalidations, u64::from(cores.saturating_sub(1))) {
+            (0, _) => 0,
+            (_, 0) => invalidations * self.invalidate,
+            (_, others) => self.shootdown + others * self.shootdown_core,
+        }
+    }
+
     /// The invalid costs of a table at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         out_of_range(self, at)
@@ -147,6 +162,13 @@ mod tests {
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].to_string().starts_with("`costs.fault` is 4611686018427387904; "), "{wrong:?}");
         assert!(CostTable::default().validate("costs").is_empty());
+    }
+
+    #[test]
+    fn a_single_core_interrupts_nobody() {
+        let costs = CostTable::default();
+        assert_eq!([0, 1, 3].map(|pages| costs.shootdown_of(pages, 1)), [0, 200, 600]);
+        assert_eq!([0, 1, 3].map(|pages| costs.shootdown_of(pages, 4)), [0, 3_500, 3_500]);
     }
 
     #[test]

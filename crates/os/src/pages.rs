@@ -342,10 +342,9 @@ impl Kernel {
         let (pages, spaces) = self.shootdowns.take_counts();
         self.counters.shootdowns_page += pages;
         self.counters.shootdowns_space += spaces;
-        if pages + spaces > 0 {
-            // One round of interrupts serves all pages of an action.
-            let others = u64::from(self.cores.saturating_sub(1));
-            self.ledger.charge(LedgerCause::Shootdown, self.costs.shootdown + others * self.costs.shootdown_core);
+        let cycles = self.costs.shootdown_of(pages + spaces, self.cores);
+        if cycles > 0 {
+            self.ledger.charge(LedgerCause::Shootdown, cycles);
         }
     }
 }
