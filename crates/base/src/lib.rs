@@ -42,7 +42,7 @@ pub use ranges::{Range, out_of_range, show_size, values_out_of_range};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
 pub use same_file::InputFiles;
-pub use sim_host::prefetch_sim_host;
+pub use sim_host::{on_huge_pages, prefetch_sim_host};
 pub use sim_host_limits::{SimHostRefusal, address_space_left, sim_host_limits};
 pub use source::{Batch, NamedRange, ProgramIdentity, RecordSource, SourceError, distinct_notes};
 pub use state::{Archive, Each, State, sparse, sparse_by};

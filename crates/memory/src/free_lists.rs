@@ -1,6 +1,6 @@
 //! The free blocks of each order in the order of their frees, as Linux keeps them.
 
-use ambulator_base::State;
+use ambulator_base::{State, on_huge_pages, prefetch_sim_host};
 
 /// A list for each order, the block that was freed last in front. Blocks are named by their first frames.
 ///
@@ -25,7 +25,7 @@ impl FreeLists {
     /// Empty lists for `frames` frames, at most 2^32 (16 TiB).
     pub(crate) fn new(frames: u64) -> FreeLists {
         assert!(frames <= 1 << 32, "the links of free blocks have 32 bits: {frames} frames are too many");
-        FreeLists { heads: [None; ORDERS], links: vec![[0; 2]; frames as usize] }
+        FreeLists { heads: [None; ORDERS], links: on_huge_pages(vec![[0; 2]; frames as usize]) }
     }
 
     /// The block of `order` that was freed last.
@@ -59,6 +59,22 @@ impl FreeLists {
             self.heads[order as usize] = (!is_last).then_some(next);
         } else {
             self.links[previous as usize][NEXT] = if is_last { previous } else { next };
+        }
+    }
+
+    /// Prefetches a block's links into the sim host's caches.
+    #[inline]
+    pub(crate) fn prefetch_sim_host(&self, block: u64) {
+        if let Some(links) = self.links.get(block as usize) {
+            prefetch_sim_host(links);
+        }
+    }
+
+    /// Prefetches the links of the block before and the block after.
+    #[inline]
+    pub(crate) fn prefetch_neighbours_sim_host(&self, block: u64) {
+        if let Some(links) = self.links.get(block as usize) {
+            links.iter().for_each(|neighbour| self.prefetch_sim_host(u64::from(*neighbour)));
         }
     }
 

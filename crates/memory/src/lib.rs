@@ -12,7 +12,7 @@ mod physical;
 mod pressure;
 mod selection;
 
-pub use buddy::{BlockOrder, BuddyAllocator, BuddySpec};
+pub use buddy::{BlockOrder, BuddyAllocator, BuddySpec, PrefetchStep};
 pub use contiguity::Contiguity;
 pub use fragment::{FragmentReport, FragmentSpec, fragment};
 pub use huge_words::HugeWords;

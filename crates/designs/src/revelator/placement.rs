@@ -3,7 +3,7 @@
 use super::RevelatorSpec;
 use super::tiers::{FrameUse, Kind, MOST_TIERS, PlacementHints, Space, expected_success};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, State, VirtAddr, falls_within, lock, mix64};
-use ambulator_memory::BuddyAllocator;
+use ambulator_memory::{BuddyAllocator, PrefetchStep};
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
 use ambulator_sockets::NewNodes;
 use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
@@ -70,6 +70,33 @@ impl Hashing {
         Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0.0, ..Hashing::new(spec) }
     }
 
+    /// The tiers' frames for the page or node of `va`, in order, but for those that count as allocated.
+    #[inline]
+    fn candidates(self, kind: Kind, va: VirtAddr, space: &Space) -> impl Iterator<Item = (usize, Pfn)> {
+        let share = if kind.is_data() { self.hashable } else { self.hashable_nodes };
+        let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), share);
+        let tiers = if may { self.tiers as usize } else { 0 };
+        (0..tiers)
+            .map(move |tier| (tier, space.frame(kind, va, tier)))
+            .filter(move |(_, at)| !falls_within(mix64(at.0 ^ 1 << 63), self.taken))
+    }
+
+    /// Prefetches into the sim host's caches what the pages after that of `va` need: programs mostly touch new memory
+    /// in order, and their frames are all over it.
+    #[inline]
+    fn prefetch_sim_host(self, va: VirtAddr, space: &Space, frames: &BuddyAllocator) {
+        const AHEAD: [(u64, PrefetchStep); 3] =
+            [(12, PrefetchStep::Bitmap), (8, PrefetchStep::Block), (4, PrefetchStep::Neighbours)];
+        for (pages, step) in AHEAD {
+            if let Some((_, at)) = self.candidates(Kind::Small, va.offset(pages << 12), space).next() {
+                frames.prefetch_sim_host(at, step);
+                if step == PrefetchStep::Bitmap {
+                    space.prefetch_sim_host(at);
+                }
+            }
+        }
+    }
+
     /// Tries the tiers in order.
     pub(crate) fn allocate(
         self,
@@ -79,14 +106,7 @@ impl Hashing {
         frames: &mut BuddyAllocator,
     ) -> Option<Pfn> {
         space.frames = frames.total_frames();
-        let share = if kind.is_data() { self.hashable } else { self.hashable_nodes };
-        let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), share);
-        let tiers = if may { self.tiers as usize } else { 0 };
-        let found = (0..tiers).find_map(|tier| {
-            let at = space.frame(kind, va, tier);
-            let is_free = !falls_within(mix64(at.0 ^ 1 << 63), self.taken);
-            (is_free && frames.allocate_at(at, kind.order())).then_some((tier, at))
-        });
+        let found = self.candidates(kind, va, space).find(|(_, at)| frames.allocate_at(*at, kind.order()));
         let tier = found.map_or(MOST_TIERS, |(tier, _)| tier);
         space.given[kind as usize][tier] += 1;
         found.map(|(_, at)| at)
@@ -126,6 +146,9 @@ impl Placement for HashPlacement {
         let mut hints = lock(&shared);
         hints.version += 1;
         let space = hints.space(self.guest);
+        if kind == Kind::Small {
+            hashing.prefetch_sim_host(request.page.start, space, os.frames);
+        }
         let given = hashing.allocate(kind, request.page.start, space, os.frames);
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
         let of = FrameUse { kind, asid: request.asid, va: request.page.start };

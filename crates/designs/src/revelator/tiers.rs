@@ -1,7 +1,7 @@
 //! One hash function with a seed for each tier, used by kernels to place frames and by the hardware to
 //! predict them (Revelator Sec. 5.1, 5.2, 5.3.1); and the kernels' placement hints.
 
-use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high};
+use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high, on_huge_pages, prefetch_sim_host};
 
 /// The most tiers.
 pub(crate) const MOST_TIERS: usize = 8;
@@ -150,7 +150,7 @@ impl Space {
     pub(crate) fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<FrameUse>) {
         if self.uses.len() < self.frames as usize {
             // Lazily zeroed memory (simulator speed only); `resize` would zero it at once.
-            let mut uses = vec![0; self.frames as usize];
+            let mut uses = on_huge_pages(vec![0; self.frames as usize]);
             uses[..self.uses.len()].copy_from_slice(&self.uses);
             self.uses = uses;
         }
@@ -158,6 +158,14 @@ impl Space {
         let Some(uses) = self.uses.get_mut(first..first + frames as usize) else { return };
         for (number, word) in uses.iter_mut().enumerate() {
             *word = of.map_or(0, |of| FrameUse { va: of.va.offset((number as u64) << 12), ..of }.pack());
+        }
+    }
+
+    /// Prefetches the use of a frame into the sim host's caches.
+    #[inline]
+    pub(crate) fn prefetch_sim_host(&self, frame: Pfn) {
+        if let Some(word) = self.uses.get(frame.0 as usize) {
+            prefetch_sim_host(word);
         }
     }
 

@@ -5,7 +5,7 @@ use super::configuration::{AT_ONCE, ConfigurationGraph};
 use super::kronecker::{GraphKind, GraphSpec, for_each_edge};
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
 use crate::permutation::Permutation;
-use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
+use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent, on_huge_pages};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A graph: vertex `u`'s neighbours are those of the stored edges from `offset(u)` to `offset(u + 1)`, in the
@@ -240,7 +240,7 @@ impl Graph {
     /// A counting sort over two runs of the same generator, so that no edge list is stored.
     fn sort(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
         let n = vertices as usize;
-        let mut offsets = vec![0u32; n + 1];
+        let mut offsets = on_huge_pages(vec![0u32; n + 1]);
         for_each_half(spec, vertices, seed, |halves| {
             for half in halves {
                 offsets[half.from as usize] += 1;
@@ -250,7 +250,7 @@ impl Graph {
         for offset in &mut offsets {
             sum += std::mem::replace(offset, sum);
         }
-        let mut neighbours = vec![0u32; sum as usize];
+        let mut neighbours = on_huge_pages(vec![0u32; sum as usize]);
         let mut touched = PageOrder::new(neighbours.len());
         // Each offset moves to the next one's start while its neighbours are placed; shifting by one restores
         // them.

@@ -18,7 +18,7 @@ use super::property::{EdgeOrder, Place, PropertySpec};
 use super::vertex_table::{Buckets, Loading, NODE, VertexTable};
 use crate::heap::Heap;
 use crate::layout::AddressSpace;
-use ambulator_base::VirtAddr;
+use ambulator_base::{VirtAddr, on_huge_pages};
 
 /// Bytes of a list node: two pointers, the edge's number and target, and the pointers to its property.
 const LIST_NODE: u64 = 48;
@@ -88,13 +88,13 @@ pub(super) fn build(
     let in_units = |address: u64| ((address - base) / UNIT) as u32;
     let mut lists = EdgeNodes {
         starts: (0..vertices as u32).map(|u| graph.offset(u) as u32).collect(),
-        nodes: vec![0; graph.edges() as usize],
-        properties: vec![0; graph.edges() as usize],
+        nodes: on_huge_pages(vec![0; graph.edges() as usize]),
+        properties: on_huge_pages(vec![0; graph.edges() as usize]),
         base,
     };
     let mut loading = Loading::new(spec.vertex_bytes, heap, space);
-    let mut places = Vec::with_capacity(vertices as usize);
-    let mut growing: Vec<Growing> = Vec::with_capacity(vertices as usize);
+    let mut places = on_huge_pages(Vec::with_capacity(vertices as usize));
+    let mut growing: Vec<Growing> = on_huge_pages(Vec::with_capacity(vertices as usize));
     for _ in 0..vertices {
         let (object, tables) = loading.add(heap, space);
         places.push(Place { object, edges: 0 });
