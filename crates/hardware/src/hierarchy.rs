@@ -447,6 +447,7 @@ impl Hierarchy {
         self.shared.llc.set_timed(timed);
         if timed && self.shared.background {
             // What the kernel has begun without time is done.
+            self.shared.zeroing.finish(now.0, &mut self.shared.dram);
             self.shared.advance(now.0);
         }
         self.shared.dram.set_timed(timed, now.0);

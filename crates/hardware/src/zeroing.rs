@@ -97,6 +97,22 @@ impl ZeroWrites {
             }
         }
     }
+
+    /// Writes all that is left, at cycle `now`: what kernels zeroed without time, however much it is, has been written
+    /// when time goes on.
+    pub(crate) fn finish(&mut self, now: u64, memory: &mut MainMemory) {
+        for (core, runs) in self.cores.iter_mut().enumerate() {
+            let socket = memory.socket_of_core(core);
+            for run in runs.drain(..) {
+                for line in run.line..run.end {
+                    memory.write(line, false, socket, now);
+                }
+                self.counters.lines += run.end - run.line;
+            }
+        }
+        self.waiting = 0;
+        self.free = self.free.min(now << FRACTION_BITS);
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +138,23 @@ mod tests {
             assert_eq!((now, zeroing.counters.lines, dram.counters().data_writes), (now, lines, lines));
         }
         assert!(zeroing.idle());
+    }
+
+    #[test]
+    fn what_is_zeroed_without_time_does_not_last_until_it_goes_on() {
+        let (mut zeroing, mut dram) = build(2);
+        (0..1000).for_each(|page| zeroing.request(page as usize % 2, page * 32_768, 32_768, 1000, 262_144));
+        zeroing.advance(5000, &mut dram);
+        assert!(!zeroing.idle());
+        dram.set_timed(false, 5000);
+        zeroing.finish(10_000, &mut dram);
+        assert_eq!((zeroing.counters.lines, zeroing.idle()), (32_768_000, true));
+        assert_eq!(dram.counters().data_writes, 32_768_000);
+        dram.set_timed(true, 10_000);
+        // The next page is written in its own time.
+        zeroing.request(0, 64, 64, 10_000, 512);
+        zeroing.advance(10_511, &mut dram);
+        assert_eq!((zeroing.counters.lines, zeroing.idle()), (32_768_064, true));
     }
 
     #[test]
