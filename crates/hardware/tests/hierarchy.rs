@@ -593,6 +593,18 @@ fn walks_and_speculative_fetches_wait_behind_queued_data_reads() {
 }
 
 #[test]
+fn what_is_zeroed_without_time_is_written_before_time_goes_on() {
+    let mut h = build(&HierarchySpec::default());
+    h.set_timed(false, Cycle(0));
+    // A thousand pages of 2 MiB, of which each takes longer than there is time.
+    (0..1000).for_each(|page| h.zero(0, PhysAddr(page << 21), 2 << 20, Cycle(1000), 262_144));
+    h.set_timed(true, Cycle(2000));
+    assert_eq!(h.counters().zeroing.lines, 1000 << 15);
+    load(&mut h, 1 << 35, 1_000_000);
+    assert_eq!((h.counters().zeroing.lines, h.counters().dram.data_writes), (1000 << 15, 1000 << 15));
+}
+
+#[test]
 fn zeroed_lines_are_written_when_they_are_due_and_the_rest_at_the_end() {
     let mut h = build(&spec());
     h.zero(0, PhysAddr(1 << 20), 4096, Cycle(1000), 640);
