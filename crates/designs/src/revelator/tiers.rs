@@ -1,7 +1,9 @@
 //! One hash function with a seed for each tier, used by kernels to place frames and by the hardware to
 //! predict them (Revelator Sec. 5.1, 5.2, 5.3.1); and the kernels' placement hints.
 
-use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high, on_huge_pages, prefetch_sim_host};
+use ambulator_base::{
+    Asid, PageSize, Pfn, PhysAddr, State, VirtAddr, mix64, mul_high, on_huge_pages, prefetch_sim_host,
+};
 
 /// The most tiers.
 pub(crate) const MOST_TIERS: usize = 8;
