@@ -304,7 +304,9 @@ impl BuddyAllocator {
         if step == PrefetchStep::Bitmap {
             return prefetch_sim_host(word);
         }
-        let (Some(recent), Some(from)) = (&self.recent, self.containing(at.0, 0)) else { return };
+        // Without lists there is nothing else to read.
+        let Some(recent) = &self.recent else { return };
+        let Some(from) = self.containing(at.0, 0) else { return };
         let block = at.0 >> from << from;
         if step == PrefetchStep::Neighbours {
             return recent.prefetch_neighbours_sim_host(block);
