@@ -40,13 +40,13 @@ class Mutant(NamedTuple):
 DESIGNS, STRUCTURES, MMU, OS, SIMULATOR = (
     f"crates/{crate}/src" for crate in ("designs", "structures", "mmu", "os", "simulator")
 )
-INVALIDATION = "-p ambulator-mmu --test invalidation"
-PIPELINE = "-p ambulator-mmu --test pipeline"
+INVALIDATION = "-p ambulator-mmu --test integration invalidation::"
+PIPELINE = "-p ambulator-mmu --test integration pipeline::"
 MMU_UNITS = "-p ambulator-mmu --lib"
-OS_SPACES = "-p ambulator-os --test address_spaces"
-OS_RECLAIM = "-p ambulator-os --test reclaim"
+OS_SPACES = "-p ambulator-os --test integration address_spaces::"
+OS_RECLAIM = "-p ambulator-os --test integration reclaim::"
 ADDRESS_SPACES = "-p ambulator-simulator --test machines address_spaces::"
-UNDER_KERNEL = "-p ambulator-designs --test kernel"
+UNDER_KERNEL = "-p ambulator-designs --test integration kernel::"
 ORACLE = "-p ambulator-simulator --lib oracle"
 
 

@@ -104,8 +104,9 @@ impl Kernel {
     #[inline]
     pub(crate) fn translations(&mut self, process: ProcessId) -> (&mut Translations, TableContext<'_>) {
         self.prefer_nodes_of_tables();
-        let Kernel { processes, memory, frames, ledger, costs, .. } = self;
-        (&mut processes.get_mut(process).translations, TableContext { memory, frames, ledger, costs })
+        let Kernel { processes, memory, frames, ledger, costs, cores, .. } = self;
+        let os = TableContext { memory, frames, ledger, costs, cores: *cores };
+        (&mut processes.get_mut(process).translations, os)
     }
 
     /// The placement, and its context.

@@ -12,8 +12,9 @@ impl Kernel {
         let asid = self.processes.allocate_asid().ok_or(OsError::Processes)?;
         let number = self.processes.next_number();
         self.prefer_nodes_of_tables();
-        let Kernel { factory, memory, frames, ledger, costs, .. } = self;
-        match factory.new_process(number, asid, &mut TableContext { memory, frames, ledger, costs }) {
+        let Kernel { factory, memory, frames, ledger, costs, cores, .. } = self;
+        let mut os = TableContext { memory, frames, ledger, costs, cores: *cores };
+        match factory.new_process(number, asid, &mut os) {
             Ok(translations) => Ok(self.processes.add(asid, translations)),
             Err(error) => {
                 self.processes.release_asid(asid);
@@ -35,8 +36,8 @@ impl Kernel {
         let footprint = removed.translations.footprint();
         self.exited.peak_bytes = self.exited.peak_bytes.max(footprint.peak_bytes);
         self.exited.largest_contiguous = self.exited.largest_contiguous.max(footprint.largest_contiguous);
-        let Kernel { memory, frames, ledger, costs, .. } = self;
-        removed.translations.destroy(&mut TableContext { memory, frames, ledger, costs });
+        let Kernel { memory, frames, ledger, costs, cores, .. } = self;
+        removed.translations.destroy(&mut TableContext { memory, frames, ledger, costs, cores: *cores });
         Ok(())
     }
 

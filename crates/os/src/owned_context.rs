@@ -21,10 +21,12 @@ pub struct OwnedContext {
     pub ledger: Ledger,
     /// Cycles that each action costs.
     pub costs: CostTable,
+    /// Cores of the machine.
+    pub cores: u32,
 }
 
 impl OwnedContext {
-    /// A memory of `bytes` bytes with the default allocator and the default costs. All frames are free,
+    /// A memory of `bytes` bytes with the default allocator, the default costs and one core. All frames are free,
     /// except those that the allocator reserves.
     ///
     /// # Errors
@@ -35,12 +37,13 @@ impl OwnedContext {
             frames: BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES),
             ledger: Ledger::default(),
             costs: CostTable::default(),
+            cores: 1,
         })
     }
 
     /// The context in which the software half of a page table works.
     pub fn os(&mut self) -> TableContext<'_> {
-        let OwnedContext { memory, frames, ledger, costs } = self;
-        TableContext { memory, frames, ledger, costs }
+        let OwnedContext { memory, frames, ledger, costs, cores } = self;
+        TableContext { memory, frames, ledger, costs, cores: *cores }
     }
 }

@@ -73,8 +73,8 @@ impl Kernel {
                 Some(_) if self.processes.find(process).is_some() => {}
                 Some(_) if there => return Err(format!("process {number} lives in the checkpoint only")),
                 Some(asid) => {
-                    let Kernel { factory, memory, frames, ledger, costs, .. } = self;
-                    let mut os = crate::TableContext { memory, frames, ledger, costs };
+                    let Kernel { factory, memory, frames, ledger, costs, cores, .. } = self;
+                    let mut os = crate::TableContext { memory, frames, ledger, costs, cores: *cores };
                     let made = factory
                         .new_process(process, *asid, &mut os)
                         .map_err(|error| format!("process {number} cannot be made again ({error:?})"))?;

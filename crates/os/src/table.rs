@@ -100,6 +100,8 @@ pub struct TableContext<'a> {
     pub ledger: &'a mut Ledger,
     /// Costs of allocations and other actions.
     pub costs: &'a crate::CostTable,
+    /// Cores of the machine: a TLB shootdown costs more with more cores.
+    pub cores: u32,
 }
 
 /// The software half of a page table, one instance per process. All translation state is bytes in

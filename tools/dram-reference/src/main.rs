@@ -4,7 +4,7 @@
 //! `"DDR4-3200, a triad"`). `dram-reference --record` runs all streams, and writes DRAMsim3's results to the
 //! file with which the tests of `ambulator-hardware` compare.
 
-#[path = "../../../crates/hardware/tests/dram_reference/mod.rs"]
+#[path = "../../../crates/hardware/tests/integration/dram_reference/harness.rs"]
 mod harness;
 mod reference;
 
@@ -14,7 +14,8 @@ use harness::streams::streams;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/hardware/tests/dram_reference/dramsim3.json");
+const FILE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/hardware/tests/integration/dram_reference/dramsim3.json");
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1).unwrap_or_default();

@@ -481,7 +481,7 @@ impl Layout for Teas {
             // Cores that run the process drop what their walk caches have of it.
             self.epoch += 1;
             self.generation += 1;
-            os.ledger.charge(LedgerCause::Shootdown, os.costs.shootdown);
+            os.ledger.charge(LedgerCause::Shootdown, os.costs.shootdown_of(1, os.cores));
         }
         self.ask(os);
     }

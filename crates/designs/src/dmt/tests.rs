@@ -200,14 +200,28 @@ fn walk_caches_forget_tables_that_moved() {
     rig.map(START, PageSize::SIZE_4K);
     assert_eq!(rig.walk(START).1.len(), 4);
     assert_eq!(rig.walk(START).1.len(), 1, "the walk caches hold the directory's entry");
-    let paid = rig.bed.ledger.total(LedgerCause::Shootdown);
     rig.vma(START + 8 * MIB, 8 * MIB);
     assert_eq!(rig.counter("migrations"), 1);
-    let costs = ambulator_os::CostTable::default();
-    assert_eq!(rig.bed.ledger.total(LedgerCause::Shootdown) - paid, costs.shootdown);
     let (walk, loads) = rig.walk(START);
     assert!(matches!(walk.outcome, WalkOutcome::Mapped(_)), "not the frame where the table was");
     assert_eq!(loads.len(), 4);
+}
+
+#[test]
+fn tables_that_moved_cost_the_cores_that_there_are() {
+    let paid_on = |cores| {
+        let mut rig = rig(&small());
+        rig.bed.cores = cores;
+        rig.vma(START, 8 * MIB);
+        rig.map(START, PageSize::SIZE_4K);
+        let before = rig.bed.ledger.total(LedgerCause::Shootdown);
+        rig.vma(START + 8 * MIB, 8 * MIB);
+        assert_eq!(rig.counter("migrations"), 1);
+        rig.bed.ledger.total(LedgerCause::Shootdown) - before
+    };
+    let costs = ambulator_os::CostTable::default();
+    assert_eq!(paid_on(1), costs.invalidate);
+    assert_eq!(paid_on(4), costs.shootdown + 3 * costs.shootdown_core);
 }
 
 #[test]

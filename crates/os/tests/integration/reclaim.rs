@@ -1,11 +1,9 @@
 //! What reclaim may free under memory pressure, and what an exit leaves behind.
 
-mod double;
-
+use crate::double::Factory;
 use ambulator_base::{AccessKind, Advice, FRAME_BYTES, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{BuddyPlacement, CostTable, Kernel, KernelSpec, TranslationsFactory};
-use double::Factory;
 
 const MEMORY: u64 = 16 << 20;
 const FIRST: VirtAddr = VirtAddr(0x10_0000_0000);

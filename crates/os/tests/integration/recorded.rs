@@ -1,15 +1,13 @@
 //! Pages in the frames that a trace records.
 
+use crate::double::Factory;
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod double;
-
 use ambulator_base::{
     AccessKind, CounterDef, CounterSink, FRAME_BYTES, MapKind, PageSize, PhysAddr, ProcessId, Protection, Random,
     VirtAddr, VmEvent,
 };
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, RecordedPlacement, TranslationsFactory};
-use double::Factory;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MEMORY: u64 = 64 << 20;

@@ -1,15 +1,13 @@
 //! Areas of a guest's memory in contiguous pinned frames of its hypervisor.
 
+use crate::double::Factory;
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod double;
-
 use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Pfn, PhysAddr, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{
     BuddyPlacement, CostTable, HostAreas, Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy,
     TranslationsFactory, host_area_slot, read_host_area,
 };
-use double::Factory;
 
 const MEMORY: u64 = 64 << 20;
 const GUEST: u64 = 256 << 20;

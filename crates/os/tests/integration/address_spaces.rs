@@ -1,12 +1,9 @@
 //! Random system calls, touches and accesses of several processes in too little memory, with page tables that
 //! fail occasionally, against a reference model.
 
-mod double;
-mod reference;
-
+use crate::reference::{Call, Machine, call};
 use ambulator_os::{KernelSpec, PageSizePolicy};
 use proptest::prelude::*;
-use reference::{Call, Machine, call};
 
 /// 1 MiB of it is reserved. Four processes together may map 32 MiB.
 const SCARCE: u64 = 10 << 20;

@@ -1,7 +1,6 @@
 //! The kernel on several memory nodes: policies, fall-backs, demotion, promotion.
 
-mod double;
-
+use crate::double::Factory;
 use ambulator_base::{
     AccessKind, Advice, Cycle, FRAME_BYTES, MapKind, PageSize, ProcessId, Protection, VirtAddr, VmEvent,
 };
@@ -10,7 +9,6 @@ use ambulator_os::{
     Balancing, BuddyPlacement, CostTable, FaultKind, HugeMigration, Kernel, KernelSpec, MachineNodes, MemoryPolicy,
     NodeInfo, NumaSpec, PageSizePolicy, TablePolicy, TranslationsFactory,
 };
-use double::Factory;
 use std::collections::BTreeMap;
 
 const FIRST: VirtAddr = VirtAddr(0x10_0000_0000);

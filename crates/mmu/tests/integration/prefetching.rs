@@ -1,11 +1,10 @@
 //! TLB prefetching: walks that nobody waits for, what they cost, and what must not become of them.
 
-mod support;
+use crate::support::{Bench, FakePrefetcher, Parts, WALK};
 use ambulator_base::{AccessKind, Asid, CounterDef, CounterSink, Page, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{Invalidation, MmuSpec, PrefetchCounters, PrefetchQueueSpec, TlbMiss, Translation};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use support::{Bench, FakePrefetcher, Parts, WALK};
 
 const PAGE: u64 = 0x1234_5000;
 /// Cycles from an access to its walk: look-ups of the L1 TLB, the L2 TLB, and the prefetch queue.

@@ -1,14 +1,12 @@
 //! Huge pages at faults: what they cost, and how many there are.
 
+use crate::double::Factory;
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod double;
-
 use ambulator_base::{FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{
     BuddyPlacement, CostTable, HugeAllocation, Kernel, KernelSpec, LedgerCause, PageSizePolicy, TranslationsFactory,
 };
-use double::Factory;
 
 const MEMORY: u64 = 64 << 20;
 /// Bytes that the process touches: 8 huge pages.

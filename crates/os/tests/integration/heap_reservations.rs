@@ -1,15 +1,13 @@
 //! Reservations for heaps: the last block may end beyond the heap, which grows into it.
 
+use crate::double::Factory;
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod double;
-
 use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Pfn, ProcessId, Protection, State, VirtAddr, VmEvent};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{
     BuddyPlacement, CostTable, EagerRange, Kernel, KernelSpec, OsError, PageSizePolicy, PlaceContext, PlaceRequest,
     Placement, TranslationsFactory,
 };
-use double::Factory;
 
 const MEMORY: u64 = 64 << 20;
 const BLOCK: u64 = 2 << 20;

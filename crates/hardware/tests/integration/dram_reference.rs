@@ -3,9 +3,8 @@
 //! DRAMsim3's results are in `dram_reference/dramsim3.json`; `make dram-reference` makes them anew and shows
 //! both models' numbers.
 
-#[path = "dram_reference/exceptions.rs"]
 mod exceptions;
-#[path = "dram_reference/mod.rs"]
+#[path = "dram_reference/harness.rs"]
 mod harness;
 
 use exceptions::{EXCEPTIONS, Exception, Quantity};

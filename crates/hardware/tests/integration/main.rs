@@ -1,0 +1,8 @@
+//! Cores, caches and main memory, as other crates use them.
+
+mod core;
+mod dram;
+mod dram_reference;
+mod hierarchy;
+mod memory_controller;
+mod nodes;

@@ -1,0 +1,6 @@
+//! All programs, as other crates use them.
+
+mod linked;
+mod programs;
+mod settings_extremes;
+mod streaming;
