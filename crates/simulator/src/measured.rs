@@ -50,6 +50,38 @@ impl OfCore {
     }
 }
 
+/// The time of a region, with all of the operating system's work in it: a sampled region has what was charged between
+/// its windows too. One growth of a page table, or one compaction, may cost more than all windows together.
+pub(crate) struct RegionTime {
+    /// Of all cores.
+    pub instructions: u64,
+    /// Outside the operating system, as it was measured.
+    pub ipc_outside_os: f64,
+    /// On all cores.
+    pub os_cycles: u64,
+    pub cores: u64,
+}
+
+impl RegionTime {
+    /// Cycles of a core in the operating system, and outside it.
+    fn cycles(&self) -> (f64, f64) {
+        let in_os = self.os_cycles as f64 / self.cores.max(1) as f64;
+        (in_os, ratio(self.instructions as f64, self.ipc_outside_os))
+    }
+
+    /// Instructions per cycle, all cores together.
+    pub fn ipc(&self) -> f64 {
+        let (in_os, outside) = self.cycles();
+        ratio(self.instructions as f64, in_os + outside)
+    }
+
+    /// The operating system's share of the cycles.
+    pub fn os_share(&self) -> f64 {
+        let (in_os, outside) = self.cycles();
+        ratio(in_os, in_os + outside)
+    }
+}
+
 /// What a part of the region has measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
@@ -96,6 +128,13 @@ impl Measured {
         share(self.totals.run.instructions, self.cycles)
     }
 
+    /// Instructions per cycle outside the operating system, all cores together.
+    pub fn ipc_outside_os(&self) -> f64 {
+        let (run, cores) = (&self.totals.run, self.cores.len() as u64);
+        let outside = (self.cycles * cores).saturating_sub(run.os_cycles) as f64 / cores.max(1) as f64;
+        ratio(run.instructions as f64, outside)
+    }
+
     /// The measures, by name: those of [`crate::MEASURES`] that do not depend on the state at the end.
     pub fn measures(&self, spec: &Spec, timing: bool) -> Vec<(&'static str, f64)> {
         let Measured { totals, cycles, epochs, .. } = self;
@@ -124,8 +163,6 @@ impl Measured {
         let row_conflicts = dram.data_row_conflicts + dram.table_row_conflicts;
         let row_accesses = row_hits + row_conflicts + dram.data_row_misses + dram.table_row_misses;
         let found = mmu.walks.saturating_sub(mmu.faults);
-        let outside = (cycles * cores).saturating_sub(run.os_cycles) as f64 / cores.max(1) as f64;
-
         let mut all = vec![
             ("walk_latency_mean", self.walk_latency.mean()),
             ("walk_accesses_mean", self.walk_loads.mean()),
@@ -141,7 +178,7 @@ impl Measured {
             ("lookaside_share", share(mmu.lookaside_hits, mmu.lookaside_hits + found)),
             ("page_faults", run.page_faults as f64),
             ("os_cycles_share", share(run.os_cycles, cycles * cores)),
-            ("ipc_outside_os", ratio(instructions as f64, outside)),
+            ("ipc_outside_os", self.ipc_outside_os()),
             ("dram_row_hit_ratio", share(row_hits, row_accesses)),
             ("dram_row_conflicts", row_conflicts as f64),
             ("dram_row_conflicts_per_kilo_instruction", mpki(row_conflicts)),

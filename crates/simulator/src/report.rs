@@ -4,7 +4,7 @@ use crate::census::census;
 use crate::colours;
 use crate::hardware::Hardware;
 use crate::machine::{Machine, Phase};
-use crate::measured::{Measured, OfCore, share};
+use crate::measured::{Measured, OfCore, RegionTime, share};
 use crate::os_events::OperatingSystem;
 use crate::profile::Profile;
 use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
@@ -114,6 +114,19 @@ impl Machine {
             measures.insert(name.to_owned(), value);
         };
         measured.measures(spec, timing).into_iter().for_each(|(name, value)| put(name, value));
+        if timing {
+            let region = match &self.sampler {
+                Some(sampler) => sampler.region_time(&self.hw),
+                None => RegionTime {
+                    instructions: run.instructions,
+                    ipc_outside_os: measured.ipc_outside_os(),
+                    os_cycles: run.os_cycles,
+                    cores: measured.cores.len() as u64,
+                },
+            };
+            put("region_ipc", region.ipc());
+            put("region_os_share", region.os_share());
+        }
         put("table_bytes", footprint.bytes as f64);
         put("table_peak_bytes", footprint.peak_bytes as f64);
         put("table_largest_contiguous", footprint.largest_contiguous as f64);

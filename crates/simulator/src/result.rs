@@ -296,6 +296,8 @@ measures! {
     "table_bytes_per_page", "bytes", "Bytes of page tables for each present entry.";
     "os_cycles_share", "ratio", "Share of the region's cycles spent in the operating system.";
     "ipc_outside_os", "instructions", "Instructions per cycle outside the operating system, all cores together: as if its work took no time.";
+    "region_ipc", "instructions", "Instructions per cycle with all of the operating system's cycles in the region, those between the windows of a sampled region included.";
+    "region_os_share", "ratio", "The operating system's share of the cycles, in the same way.";
     "l2_colour_share", "ratio", "Share of a working set of the L2 cache's size, of pages resident at the end, that fits in it: less than 1 where their frames have few page colours.";
     "llc_colour_share", "ratio", "As `l2_colour_share`, for the last-level cache.";
     "dram_translation_dram_data", "ratio", "Of accesses that walked: translation from DRAM and data from DRAM.";

@@ -12,7 +12,7 @@ use crate::error::Stop;
 use crate::estimate::{Counts, Sample, Samples};
 use crate::hardware::Hardware;
 use crate::machine::Machine;
-use crate::measured::{Measured, OfCore};
+use crate::measured::{Measured, OfCore, RegionTime, ratio};
 use crate::phases::PhasePlan;
 use crate::report::report_counters;
 use crate::result::{Gathered, MeasuredInterval, Sampled};
@@ -129,6 +129,8 @@ pub(crate) struct Sampler {
     points: Windows,
     /// Counters at the window's begin that were not set to zero: they count from the machine's start.
     before: Counts,
+    /// Cycles of the operating system in the region until the last window began, on all cores.
+    os_cycles: u64,
 }
 
 impl Sampler {
@@ -159,6 +161,7 @@ impl Sampler {
             points_of_intervals: Vec::new(),
             points: Windows::default(),
             before: Counts::new(),
+            os_cycles: 0,
             schedule,
         }
     }
@@ -205,6 +208,11 @@ impl Sampler {
     /// Instructions of all cores in the region so far.
     pub fn covered(&self, hw: &Hardware) -> u64 {
         executed(hw).saturating_sub(self.begin)
+    }
+
+    /// Cycles of the operating system in the whole region, on all cores: they are charged with time and without.
+    pub fn os_cycles(&self, hw: &Hardware) -> u64 {
+        self.os_cycles + os_cycles_counted(hw)
     }
 
     /// What has been measured, each window as often as it counts.
@@ -263,12 +271,29 @@ impl Sampler {
         if let Some(faults) = half.get("measures.page_faults").copied() {
             half.insert("measures.page_faults_all".to_owned(), faults);
         }
+        // So is the operating system's part of the region; the rest is as uncertain as in the windows.
+        let region = self.region_time(hw);
+        if let Some(outside) = half.get("measures.ipc_outside_os").copied() {
+            let relative = ratio(outside, region.ipc_outside_os) * (1.0 - region.os_share());
+            half.insert("measures.region_ipc".to_owned(), relative * region.ipc());
+            half.insert("measures.region_os_share".to_owned(), relative * region.os_share());
+        }
         Sampled {
             windows: self.samples.count(),
             covered: self.covered(hw),
             timed: self.timed,
             half,
             intervals: self.intervals.clone(),
+        }
+    }
+
+    /// The region's time, with all of the operating system's.
+    pub fn region_time(&self, hw: &Hardware) -> RegionTime {
+        RegionTime {
+            instructions: self.covered(hw),
+            ipc_outside_os: self.measured().ipc_outside_os(),
+            os_cycles: self.os_cycles(hw),
+            cores: hw.cores.len() as u64,
         }
     }
 
@@ -284,6 +309,11 @@ fn executed(hw: &Hardware) -> u64 {
 
 fn executed_on(cores: &[Core]) -> u64 {
     cores.iter().map(|core| core.executed).sum()
+}
+
+/// Cycles of the operating system since the counters were set to zero, on all cores.
+fn os_cycles_counted(hw: &Hardware) -> u64 {
+    hw.cores.iter().map(|core| core.counters.os_cycles).sum()
 }
 
 /// From now on, without time, cores run beside each other as fast as they were measured: the fastest runs an
@@ -425,12 +455,14 @@ impl Machine {
             self.set_timed(matches!(part, Part::Window | Part::Time))?;
         }
         if part == Part::Window {
+            let os_cycles = os_cycles_counted(&self.hw);
             self.statistics.begin_window();
             self.os.reset_counters();
             self.hw.reset_counters();
             let before = self.counts();
             if let Some(sampler) = &mut self.sampler {
                 sampler.before = before.into_iter().filter(|(_, value)| *value > 0).collect();
+                sampler.os_cycles += os_cycles;
             }
         }
         Ok(())

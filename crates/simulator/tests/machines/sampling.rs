@@ -391,6 +391,26 @@ fn phases_without_a_second_reading_are_refused() {
 }
 
 #[test]
+fn what_the_operating_system_does_between_windows_is_in_the_time_of_the_region() {
+    // Pages are touched first in the region, and the table grows a few times.
+    let region: [&str; 4] = ["run.populate=false", "run.warmup=0", "run.instructions=600000", "memory.bytes=4GiB"];
+    let sampled =
+        [&region[..], &[WINDOWS, "run.sample_period=20000", "run.sample_window=1000", "run.sample_timing=500"]];
+    let [whole, windows] = &runs("ecpt", "gups", &[&region, &sampled.concat()])[..] else { panic!() };
+    let all = counter(whole, "core.os_cycles");
+    assert_eq!(whole.measure("region_ipc"), whole.ipc);
+    assert_eq!(whole.measure("region_os_share"), whole.measure("os_cycles_share"));
+    let of = windows.sampled.as_ref().unwrap();
+    let cycles = of.covered as f64 / windows.measure("region_ipc");
+    let charged = windows.measure("region_os_share") * cycles;
+    assert!((charged / all as f64 - 1.0).abs() < 0.001, "{charged} and {all}");
+    assert!(counter(windows, "core.os_cycles") < all / 10, "most of it is not in windows");
+    let half = of.half["measures.region_ipc"];
+    let error = windows.measure("region_ipc") - whole.ipc;
+    assert!(half < 0.1 * whole.ipc && error.abs() < half + 0.02 * whole.ipc, "{error} of {}, {half}", whole.ipc);
+}
+
+#[test]
 fn what_is_skipped_takes_its_faults_and_windows_are_warm() {
     let more = ["run.populate=false", "run.sample_warming=20000"];
     let length = "run.instructions=1500000";
