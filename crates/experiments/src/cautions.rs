@@ -20,6 +20,8 @@ const COPYING: f64 = 0.02;
 const SAME_PAGES: f64 = 0.01;
 /// Change of a speed-up from the first to the last third of the region that the whole hides.
 const DRIFT: f64 = 0.2;
+/// Difference between the shares of the operating system in the windows and in the whole region that a reader should know.
+const OS_ELSEWHERE: f64 = 0.05;
 /// Programs of which one is faster than another by this factor are not where phases take them to be.
 const UNLIKE: f64 = 1.1;
 
@@ -34,6 +36,7 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
     sentences.extend(sets_up(first));
     sentences.extend(idle_cores(first));
     sentences.extend(os_dominates(&shown));
+    sentences.extend(os_elsewhere(&shown));
     sentences.extend(difference_of_paging(&shown));
     sentences.extend(without_huge_pages(&shown));
     sentences.extend(shown.iter().filter_map(|run| untimed_daemons(run)));
@@ -117,6 +120,26 @@ fn os_dominates(runs: &[&RunResult]) -> Option<String> {
         format!(
             "the operating system takes most of the cycles ({}): speed-ups there are about page faults, not about \
              translation; measure a part after the first touches, with --warmup or --skip",
+            named.join(", ")
+        )
+    })
+}
+
+fn os_elsewhere(runs: &[&RunResult]) -> Option<String> {
+    let shares = |run: &RunResult| (run.measure("os_cycles_share"), run.measure("region_os_share"));
+    let differs = |run: &&&RunResult| {
+        let (windows, region) = shares(run);
+        run.sampled.is_some() && run.measure("region_ipc") > 0.0 && (windows - region).abs() > OS_ELSEWHERE
+    };
+    let named = |run: &&RunResult| {
+        let (windows, region) = shares(run);
+        format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design)
+    };
+    let named: Vec<String> = runs.iter().filter(differs).map(named).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "the operating system has another share of the windows' cycles than of the whole region's ({}): windows meet \
+             bursts of page faults too often, or miss them; `region_ipc` counts all of its cycles, and is what to compare",
             named.join(", ")
         )
     })
@@ -329,6 +352,22 @@ mod tests {
         };
         assert_eq!(phases(0.52), Vec::<String>::new());
         only(phases(2.0), "gups runs 2.00 instructions a cycle where cc1 runs 0.50");
+    }
+
+    #[test]
+    fn windows_that_overcount_page_faults_are_named() {
+        let of = |sampled: bool, share: f64, region: f64| {
+            let measures = [("os_cycles_share", share), ("region_os_share", region), ("region_ipc", 0.7)];
+            let mut run = run("radix", 0.5, &measures);
+            run.sampled = sampled.then(|| Sampled { windows: 20, covered: 1_000_000, ..Sampled::default() });
+            cautions(&[run], &[None])
+        };
+        only(
+            of(true, 0.45, 0.25),
+            "(45% and 25% in radix): windows meet bursts of page faults too often, or miss them",
+        );
+        assert_eq!(of(true, 0.27, 0.25), [""; 0]);
+        assert_eq!(of(false, 0.45, 0.25), [""; 0]);
     }
 
     #[test]
