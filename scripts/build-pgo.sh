@@ -12,15 +12,15 @@ export CARGO_INCREMENTAL=0 AMBULATOR_STORE=none
 rustup component list --installed | grep -q llvm-tools || rustup component add llvm-tools
 profdata=$(find "$(rustc --print sysroot)" -name llvm-profdata | head -1)
 
-build() { RUSTFLAGS="$2" CARGO_TARGET_DIR="$target/pgo/$1" cargo build --release --locked -p ambulator; }
+build() { RUSTFLAGS="$2" CARGO_TARGET_DIR="$1" cargo build --release --locked -p ambulator; }
 
 rm -rf "$counts"
-build instrumented "-Cprofile-generate=$counts"
+build "$target/pgo/instrumented" "-Cprofile-generate=$counts"
 
 designs=radix,thp,ecpt,me-hpt,lvm,rmm,utopia,revelator,pom-tlb,midgard,perfect-tlb,ideal
 work() {
     echo "counts: $*"
-    "$target/pgo/instrumented/release/ambulator" compare "$@" --designs $designs --threads 1 --no-progress >"$target/pgo/work.txt"
+    "$target/pgo/instrumented/release/ambulator" compare "$@" --designs $designs --threads 1 --no-progress >/dev/null
 }
 for program in "gups --footprint 2GiB" "bfs --footprint 512MiB" "pagerank --footprint 512MiB" "memcached --footprint 1GiB" traces/mummer.amb; do
     # shellcheck disable=SC2086  # A program and its footprint are words of their own.
@@ -30,7 +30,5 @@ work gups --footprint 2GiB --instructions 1M --functional
 work bfs --footprint 512MiB --instructions 1M --functional
 
 "$profdata" merge -o "$target/pgo/counts.profdata" "$counts"
-build optimised "-Cprofile-use=$target/pgo/counts.profdata"
-mkdir -p "$target/pgo/release"
-cp "$target/pgo/optimised/release/ambulator" "$target/pgo/release/ambulator"
+build "$target/pgo" "-Cprofile-use=$target/pgo/counts.profdata"
 echo "built $target/pgo/release/ambulator"

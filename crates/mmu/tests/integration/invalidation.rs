@@ -1,6 +1,6 @@
 //! Invalidation: no structure uses an invalidated translation again, and all other translations stay.
 
-use crate::support::{Bench, FakeLookaside, FakeSpeculator, NEARER, Parts};
+use crate::support::{self, Bench, FakeLookaside, FakeSpeculator, NEARER, Parts};
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_hardware::EntryLevel;
 use ambulator_mmu::{INTERMEDIATE, Invalidation, MemoryPort, Translated};
@@ -172,7 +172,7 @@ fn a_page_that_the_hypervisor_moves_leaves_the_nested_tlb_and_the_combined_trans
     for what in [page(9, guest, PageSize::SIZE_4K), Invalidation::Asid(Asid(9)), Invalidation::All] {
         let mut bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
         bench.table.map(1, PAGE, guest >> 12, PageSize::SIZE_4K, true);
-        bench.hypervisor.map(9, crate::support::ENTRY.0, crate::support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+        bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
         bench.hypervisor.map(9, guest, 300, PageSize::SIZE_4K, true);
         for _ in 0..3 {
             assert_eq!(bench.load(PAGE), Some(300 << 12));

@@ -1,6 +1,6 @@
 //! The pipeline: the order of its components, and which results may become translations.
 
-use crate::support::{Bench, FakeLookaside, FakeSpeculator, Log, Parts, WALK};
+use crate::support::{self, Bench, FakeLookaside, FakeSpeculator, Log, Parts, WALK};
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_mmu::Translation;
 
@@ -212,9 +212,9 @@ fn a_large_page_has_all_of_its_offsets() {
 
 /// A virtual machine whose hypervisor maps the guest's page table, and the guest's 2 MiB at [`GUEST`] as `map`
 /// does. The guest maps [`LARGE`] there, as one large page.
-fn virtual_machine(map: impl FnOnce(&crate::support::Table)) -> Bench {
+fn virtual_machine(map: impl FnOnce(&support::Table)) -> Bench {
     let bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
-    bench.hypervisor.map(9, crate::support::ENTRY.0, crate::support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+    bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
     bench.table.map(1, LARGE, GUEST >> 12, PageSize::SIZE_2M, true);
     map(&bench.hypervisor);
     bench
@@ -242,7 +242,7 @@ fn combined_translations_have_the_smaller_page_and_begin_where_it_begins() {
 #[test]
 fn a_guests_store_sets_the_dirty_bit_of_the_hypervisors_entry() {
     let mut bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
-    bench.hypervisor.map(9, crate::support::ENTRY.0, crate::support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+    bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
     bench.hypervisor.map_clean(9, GUEST, 300);
     bench.table.map(1, PAGE, GUEST >> 12, PageSize::SIZE_4K, true);
     bench.load(PAGE);

@@ -1,7 +1,7 @@
 //! Companions of a page table: each lives as long as its process, is notified of the table's pages in order,
 //! holds pages of its own, and states its costs.
 
-use crate::double::Factory;
+use crate::double::{self, Factory};
 use ambulator_base::{
     AccessKind, Asid, FRAME_BYTES, LINE_BYTES, MapKind, Page, PageSize, Pfn, ProcessId, Protection, State, VirtAddr,
     VmEvent,
@@ -169,7 +169,7 @@ fn switch(mut kernel: Kernel) -> u64 {
 fn a_context_switch_pays_for_each_part_of_both_processes() {
     let one: fn() -> Box<dyn CompanionFactory> = || Box::<Witnesses>::default();
     let alone = switch(kernel(Vec::new()));
-    assert_eq!(alone, CostTable::default().context_switch + 2 * crate::double::SWITCH);
+    assert_eq!(alone, CostTable::default().context_switch + 2 * double::SWITCH);
     assert_eq!(switch(kernel(vec![one()])), alone + 2 * SWITCH);
     assert_eq!(switch(kernel(vec![one(), one()])), alone + 4 * SWITCH);
 }
