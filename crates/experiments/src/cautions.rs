@@ -112,35 +112,36 @@ fn idle_cores(run: &RunResult) -> Option<String> {
     })
 }
 
+/// What `says` has of each run, one after another; `None` if it has nothing of any.
+fn listed(runs: &[&RunResult], says: impl Fn(&RunResult) -> Option<String>) -> Option<String> {
+    let said: Vec<String> = runs.iter().filter_map(|run| says(run)).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
 fn os_dominates(runs: &[&RunResult]) -> Option<String> {
-    let share = |run: &RunResult| if run.ipc > 0.0 { run.measure("os_cycles_share") } else { 0.0 };
-    let columns = runs.iter().filter(|run| share(run) > OS_DOMINATES);
-    let named: Vec<String> = columns.map(|run| format!("{:.0}% in {}", 100.0 * share(run), run.design)).collect();
-    (!named.is_empty()).then(|| {
+    let says = |run: &RunResult| {
+        let share = if run.ipc > 0.0 { run.measure("os_cycles_share") } else { 0.0 };
+        (share > OS_DOMINATES).then(|| format!("{:.0}% in {}", 100.0 * share, run.design))
+    };
+    listed(runs, says).map(|columns| {
         format!(
-            "the operating system takes most of the cycles ({}): speed-ups there are about page faults, not about \
-             translation; measure a part after the first touches, with --warmup or --skip",
-            named.join(", ")
+            "the operating system takes most of the cycles ({columns}): speed-ups there are about page faults, not about \
+             translation; measure a part after the first touches, with --warmup or --skip"
         )
     })
 }
 
 fn os_elsewhere(runs: &[&RunResult]) -> Option<String> {
-    let shares = |run: &RunResult| (run.measure("os_cycles_share"), run.measure("region_os_share"));
-    let differs = |run: &&&RunResult| {
-        let (windows, region) = shares(run);
-        run.sampled.is_some() && run.measure("region_ipc") > 0.0 && (windows - region).abs() > OS_ELSEWHERE
+    let says = |run: &RunResult| {
+        let (windows, region) = (run.measure("os_cycles_share"), run.measure("region_os_share"));
+        let known = run.sampled.is_some() && run.measure("region_ipc") > 0.0;
+        (known && (windows - region).abs() > OS_ELSEWHERE)
+            .then(|| format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design))
     };
-    let named = |run: &&RunResult| {
-        let (windows, region) = shares(run);
-        format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design)
-    };
-    let named: Vec<String> = runs.iter().filter(differs).map(named).collect();
-    (!named.is_empty()).then(|| {
+    listed(runs, says).map(|columns| {
         format!(
-            "the operating system has another share of the windows' cycles than of the whole region's ({}): windows meet \
-             bursts of page faults too often, or miss them; `region_ipc` counts all of its cycles, and is what to compare",
-            named.join(", ")
+            "the operating system has another share of the windows' cycles than of the whole region's ({columns}): windows \
+             meet bursts of page faults too often, or miss them; `region_ipc` counts all of its cycles, and is what to compare"
         )
     })
 }
