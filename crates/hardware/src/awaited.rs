@@ -22,23 +22,45 @@ struct Read {
 #[repr(align(64))]
 struct Pair([Read; 2]);
 
-/// Pairs: several times the reads that wait in a channel when its queues are full.
-const PAIRS: usize = 128;
+/// Pairs at first: several times the reads that wait in a channel when its queues are full. A small table stays in the
+/// sim host's first-level cache.
+const LEAST: usize = 128;
 
 /// The latest reads of a channel, by line. What is no longer found keeps the time that was told.
 #[derive(Clone, Debug, State)]
 pub(crate) struct Awaited {
-    pairs: Box<[Pair]>,
+    /// A power of two of them.
+    pairs: Vec<Pair>,
 }
 
 impl Awaited {
     pub fn new() -> Awaited {
-        Awaited { pairs: vec![Pair::default(); PAIRS].into() }
+        Awaited { pairs: vec![Pair::default(); LEAST] }
+    }
+
+    /// Has room for the reads of so many commands that may be taken back.
+    #[inline(always)]
+    pub fn reserve(&mut self, commands: usize) {
+        if 4 * commands > self.pairs.len() {
+            self.grow(4 * commands);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, pairs: usize) {
+        let reads: Vec<Read> = self.pairs.iter().flat_map(|pair| pair.0).filter(|read| read.told > 0).collect();
+        self.pairs = vec![Pair::default(); pairs.next_power_of_two()];
+        for read in reads {
+            let [first, second] = self.pair(read.line);
+            *if first.told == 0 { first } else { second } = read;
+        }
     }
 
     #[inline(always)]
     fn pair(&mut self, line: u64) -> &mut [Read; 2] {
-        &mut self.pairs[(line ^ line >> 7 ^ line >> 14) as usize % PAIRS].0
+        // Fibonacci hashing: arrays whose lines are a power of two apart do not meet in a pair.
+        let place = (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (self.pairs.len() - 1);
+        &mut self.pairs[place].0
     }
 
     #[inline(always)]

@@ -371,6 +371,7 @@ impl Channel {
 
     /// Takes back the commands of the plan from number `first` on, and refreshes after tick `arrival`.
     fn take_back(&mut self, first: u64, arrival: u64) {
+        self.awaited.reserve(self.plan.capacity());
         while self.plan.end() > first || self.plan.refresh_due() > arrival {
             if let Some(log) = &mut self.log {
                 // Commands from before the log are not in it.
@@ -526,7 +527,9 @@ impl Channel {
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let hits = bank.row == request.row;
-            if *scanned == scan && (!hits || arrival > *blocked || bank.hits >= row_hit_cap) {
+            // Behind an older request for another row, which is precharged for as soon as it can be.
+            let behind = *scanned == scan;
+            if behind && (!hits || arrival >= *blocked || bank.hits >= row_hit_cap) {
                 continue;
             }
             if !ONE_RANK {
@@ -551,7 +554,7 @@ impl Channel {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if column >= best_column {
+            if column >= best_column || (behind && column >= *blocked) {
                 continue;
             }
             // Row hits that came since the batch go before a write of it only if they do not delay it: or they

@@ -50,12 +50,6 @@ impl Channel {
             let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
             let hits = bank.row == request.row;
             let waits = window[..age].iter().find(|other| other.bank == request.bank && other.row != bank.row);
-            let passes = |other: &&Request| {
-                hits && request.arrival <= other.arrival.max(bank.precharge) && bank.hits < rules.row_hit_cap
-            };
-            if !waits.is_none_or(passes) {
-                continue;
-            }
             let row_is_open = if hits {
                 request.arrival.max(bank.column)
             } else {
@@ -71,6 +65,11 @@ impl Channel {
             };
             let other_rank = if request.rank == shared.rank { 0 } else { shared.bus + rules.rtrs };
             let column = row_is_open.max(group.column).max(floor).max(other_rank.saturating_sub(latency));
+            let passes =
+                |other: &&Request| hits && column < other.arrival.max(bank.precharge) && bank.hits < rules.row_hit_cap;
+            if !waits.is_none_or(passes) {
+                continue;
+            }
             let late = hits && !request.write && request.arrival > self.release;
             let better = best.is_none_or(|(at, least)| {
                 column < least && !(late && candidates[at].write && column + rules.turn >= least)

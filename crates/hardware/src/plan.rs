@@ -4,8 +4,9 @@
 use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
 use ambulator_base::State;
 
-/// Commands that can be taken back, at most: more are seldom under way at once.
-const MOST: usize = 64;
+/// Commands that can be taken back, at most: more than a channel's queues hold when four cores with 32 MSHRs each at
+/// the L2 fill them beside a batch of writes.
+const MOST: usize = 256;
 /// And at least. In between, as many as there are in the span of [`Plan::new`]: a small ring stays in the sim
 /// host's first-level cache.
 const LEAST: usize = 16;
@@ -101,6 +102,12 @@ impl Plan {
     #[inline(always)]
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// How many commands it keeps now.
+    #[inline(always)]
+    pub fn capacity(&self) -> usize {
+        self.mask + 1
     }
 
     /// Commands and refreshes that can be taken back.

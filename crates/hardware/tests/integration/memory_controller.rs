@@ -145,6 +145,21 @@ fn a_request_is_passed_over_by_row_hits_up_to_the_cap() {
 }
 
 #[test]
+fn a_row_hit_that_cannot_be_sent_before_the_precharge_does_not_pass() {
+    // Rows 0 of two banks of a group are open. A read of one, and a clock later a request for row 1 of the other,
+    // which is precharged for at once: a row hit of the same clock would have to wait for tCCD_L.
+    let mut dram = dram(plain());
+    dram.read(line(0, 0, 0), false, 1000);
+    dram.read(line(0, 2, 0), false, 1000);
+    assert_eq!(dram.read(line(0, 2, 1), false, 2000), 2000 + HIT);
+    assert_eq!(dram.read(line(1, 0, 0), false, 2001), 2001 + CONFLICT);
+    let opened = 2001 + 22;
+    assert_eq!(dram.read(line(0, 0, 1), false, 2001), opened + 52 + CONFLICT);
+    dram.drain();
+    assert_eq!((dram.counters().data_row_hits, dram.counters().data_row_conflicts), (1, 2));
+}
+
+#[test]
 fn a_stream_of_row_hits_starves_nobody() {
     let mut dram = dram(plain());
     dram.read(line(0, 0, 0), false, 1000);

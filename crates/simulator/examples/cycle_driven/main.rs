@@ -9,6 +9,8 @@
 //!   alone;
 //! - `set=KEY=VALUE`: a setting of the machine;
 //! - `mib=N`: another footprint of the kernels named after it;
+//! - `rhythms=N`: instead of tables of one run, the mean over N runs whose refresh intervals differ by 10 ns, with
+//!   its 95% interval: where streams fall into one rhythm with refreshes or another, one run says little;
 //! - `detail=on`: more columns;
 //! - `dependences=off`: programs without their dependences.
 //!
@@ -17,7 +19,7 @@
 
 mod model;
 
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, student_t};
 use ambulator_simulator::spec::{Spec, SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, RunResult, Silent, compare};
 use ambulator_trace::{TraceOptions, open_trace};
@@ -81,6 +83,7 @@ struct Request {
     prefetch: Vec<String>,
     designs: Vec<String>,
     why: f64,
+    rhythms: u64,
     detail: bool,
     dependences: bool,
     settings: Vec<String>,
@@ -98,6 +101,7 @@ impl Request {
             prefetch: list("off"),
             designs: list("radix,thp,perfect-tlb"),
             why: 0.05,
+            rhythms: 1,
             detail: false,
             dependences: true,
             settings: Vec::new(),
@@ -121,6 +125,7 @@ impl Request {
                 "prefetch" => request.prefetch = list(value),
                 "designs" => request.designs = list(value),
                 "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
+                "rhythms" => request.rhythms = number(value)?,
                 "dependences" => request.dependences = value != "off",
                 "detail" => request.detail = value == "on",
                 "mib" => footprint = Some(number(value)?),
@@ -190,6 +195,8 @@ struct Machine<'a> {
     channels: &'a str,
     cores: usize,
     prefetch: bool,
+    /// The time between two refreshes in ns, if it is not the preset's.
+    refresh: Option<u64>,
 }
 
 impl Machine<'_> {
@@ -204,6 +211,7 @@ impl Machine<'_> {
         if self.prefetch {
             options.extend(["l1d.prefetcher=\"ip-stride\"".to_owned(), "l2.prefetcher=\"stream\"".to_owned()]);
         }
+        options.extend(self.refresh.map(|ns| format!("dram.t_refi_ns={ns}.0")));
         options.extend(self.request.settings.iter().cloned());
         let (machine, design) = (Some("lvm-table1".to_owned()), Some(design.to_owned()));
         Ok(load(&SpecRequest { machine, design, options, ..SpecRequest::default() })?.spec)
@@ -437,9 +445,60 @@ fn print_all(machines: &[(String, Vec<Vec<Pair>>)]) {
     }
 }
 
+/// The mean of some runs.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How far the mean of some runs may be from that of all, with 95% confidence, as a part of the mean.
+fn half_width(values: &[f64]) -> f64 {
+    let (n, mean) = (values.len() as f64, mean(values));
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    student_t(n - 1.0) * (variance / n).sqrt() / mean
+}
+
+/// The difference of the means in both models, with its 95% interval.
+fn difference(theirs: &[f64], ours: &[f64]) -> String {
+    let half = half_width(theirs).hypot(half_width(ours));
+    format!("{} ± {:.1}", percent(mean(ours) / mean(theirs) - 1.0), 100.0 * half)
+}
+
+fn print_header_of_means(designs: &[String]) {
+    let titles = |of: &str| [format!("{of}, cycle-driven"), format!("{of}, Ambulator"), "difference".to_owned()];
+    let first = ["machine".to_owned(), "program".to_owned()];
+    let others = designs.iter().skip(1).flat_map(|design| titles(design));
+    let all: Vec<String> = first.into_iter().chain(titles("IPC")).chain(others).collect();
+    header(&all.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// The machine's row of `rhythms=N` for each program.
+fn print_means(machine: &mut Machine) -> Result<(), Failure> {
+    let Request { rhythms, ref programs, .. } = *machine.request;
+    for program in programs {
+        let mut runs = Vec::new();
+        for rhythm in 0..rhythms {
+            machine.refresh = Some(7800 + 10 * rhythm - 5 * (rhythms - 1));
+            runs.push(machine.run(program)?);
+        }
+        let ipc = |ours: bool| runs.iter().map(move |run| if ours { run[0].ours.ipc } else { run[0].theirs.ipc() });
+        let (theirs, ours): (Vec<f64>, Vec<f64>) = (ipc(false).collect(), ipc(true).collect());
+        print!("| {} | {} |", machine.title(), program.name);
+        print!(" {:.4} | {:.4} | {} |", mean(&theirs), mean(&ours), difference(&theirs, &ours));
+        for design in 1..runs[0].len() {
+            let (theirs, ours): (Vec<f64>, Vec<f64>) = runs.iter().map(|run| run[design].speedups(&run[0])).unzip();
+            print!(" {:.3} | {:.3} | {} |", mean(&theirs), mean(&ours), difference(&theirs, &ours));
+        }
+        println!();
+    }
+    Ok(())
+}
+
 fn tables() -> Result<(), Failure> {
     let request = Request::parse(std::env::args().skip(1))?;
     let mut machines = Vec::new();
+    if request.rhythms > 1 {
+        print_header_of_means(&request.designs);
+    }
     for channels in &request.channels {
         for &cores in &request.cores {
             for prefetch in &request.prefetch {
@@ -448,7 +507,11 @@ fn tables() -> Result<(), Failure> {
                     "off" => false,
                     other => return Err(format!("`prefetch={other}`: it is `on` or `off`").into()),
                 };
-                let machine = Machine { request: &request, channels, cores, prefetch };
+                let mut machine = Machine { request: &request, channels, cores, prefetch, refresh: None };
+                if request.rhythms > 1 {
+                    print_means(&mut machine)?;
+                    continue;
+                }
                 machines.push((machine.title(), machine.print()?));
             }
         }

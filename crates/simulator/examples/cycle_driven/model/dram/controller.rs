@@ -182,16 +182,22 @@ impl Channel {
 
     /// A column command of the oldest candidate whose own is allowed now.
     fn column(&mut self, now: u64) -> Option<Sent> {
-        // The places of older writes, and when their column commands are allowed at the earliest.
+        // The places of older writes, and when their column commands are allowed at the earliest; and when that of
+        // an older read is, which goes before writes.
         let mut writes: Vec<(Place, u64)> = Vec::new();
+        let mut read = u64::MAX;
         let position = self.find(|channel, waiting, older| {
-            if waiting.write && !(older.open_row || older.other_row) {
-                writes.push((waiting.at, channel.earliest_write(waiting.at, now)));
+            let first = !(older.open_row || older.other_row);
+            if first && waiting.write {
+                writes.push((waiting.at, channel.earliest_column(&waiting, now)));
             }
             let Some(open) = channel.devices.open(waiting.at.bank).filter(|open| open.row == waiting.at.row) else {
+                if first && !waiting.write {
+                    read = read.min(channel.earliest_column(&waiting, now));
+                }
                 return false;
             };
-            if !channel.rules.choices.first_ready && (older.open_row || older.other_row) {
+            if !channel.rules.choices.first_ready && !first {
                 return false;
             }
             let passes_older = older.other_row;
@@ -201,11 +207,17 @@ impl Channel {
             }
             let from = channel.devices.column(waiting.at, waiting.write);
             let gap = |write: Place| channel.rules.column_to_write(waiting.write, waiting.at, write);
-            let delays = |&(write, earliest): &(Place, u64)| write != waiting.at && earliest < now + gap(write);
+            // What waits for an older read anyhow is not delayed.
+            let delays = |&(write, earliest): &(Place, u64)| {
+                write != waiting.at && earliest < now + gap(write) && earliest <= read
+            };
             let may_go_between = waiting.opened || !channel.rules.choices.batches;
             if from <= now && !may_go_between && writes.iter().any(delays) {
                 channel.quiet = now + 1;
                 return false;
+            }
+            if !waiting.write {
+                read = read.min(from);
             }
             channel.can(from, now)
         })?;
@@ -215,11 +227,11 @@ impl Channel {
         Some(Sent::Line { line, write, end })
     }
 
-    /// When the column command of a write, the oldest request of its bank, is allowed at the earliest.
-    fn earliest_write(&self, at: Place, now: u64) -> u64 {
+    /// When the column command of the oldest request of a bank is allowed at the earliest.
+    fn earliest_column(&self, &Waiting { at, write, .. }: &Waiting, now: u64) -> u64 {
         let (devices, rules) = (&self.devices, &self.rules);
         match devices.open(at.bank) {
-            Some(open) if open.row == at.row => devices.column(at, true),
+            Some(open) if open.row == at.row => devices.column(at, write),
             Some(_) => devices.precharge(at.bank).max(now) + rules.rp + rules.rcd,
             None => devices.activate(at).max(now) + rules.rcd,
         }

@@ -144,6 +144,19 @@ fn reads_of_an_open_row_do_not_delay_an_older_write() {
 }
 
 #[test]
+fn reads_of_an_open_row_pass_a_write_that_waits_for_an_older_read_anyhow() {
+    // The row of bank 1 is open. A read's row is activated at 194, a write's at 200: their column commands are
+    // allowed at 216, and at 222. A hit at 211 alone would delay the write, to 211 + 12; behind the read it is at
+    // 216 + 12 anyhow.
+    let rules = rules(&DramSpec { write_high: 1, write_low: 0, ..spec() });
+    let (read, write) = ((194, line(2, 0, 0), READ), (200, line(3, 0, 0), WRITE));
+    let arrivals = [(0, line(1, 0, 0), READ), read, write, (211, line(1, 0, 1), READ)];
+    assert_eq!(ends(&drive(&rules, 0, &arrivals)), [48, 211 + 26, 216 + 26, 228 + 20]);
+    let without = [arrivals[0], write, arrivals[3]];
+    assert_eq!(ends(&drive(&rules, 0, &without)), [48, 222 + 20, 222 + 20 + 12 + 26], "it waits for the write");
+}
+
+#[test]
 fn a_batch_waits_for_the_last_unless_the_queue_is_full() {
     // 33 writes to bank 0 release 17 at clock 0. Then come more to bank 1, behind the 16 that are left.
     let activated = |more: u64| {
