@@ -120,7 +120,11 @@ fn listed(runs: &[&RunResult], says: impl Fn(&RunResult) -> Option<String>) -> O
 
 fn os_dominates(runs: &[&RunResult]) -> Option<String> {
     let says = |run: &RunResult| {
-        let share = if run.ipc > 0.0 { run.measure("os_cycles_share") } else { 0.0 };
+        let share = match run.ipc > 0.0 {
+            true if knows_region(run) => run.measure("region_os_share"),
+            true => run.measure("os_cycles_share"),
+            false => 0.0,
+        };
         (share > OS_DOMINATES).then(|| format!("{:.0}% in {}", 100.0 * share, run.design))
     };
     listed(runs, says).map(|columns| {
@@ -131,11 +135,15 @@ fn os_dominates(runs: &[&RunResult]) -> Option<String> {
     })
 }
 
+/// Whether all cycles of the operating system in a sampled region are known, those between windows too.
+fn knows_region(run: &RunResult) -> bool {
+    run.sampled.is_some() && run.measure("region_ipc") > 0.0
+}
+
 fn os_elsewhere(runs: &[&RunResult]) -> Option<String> {
     let says = |run: &RunResult| {
         let (windows, region) = (run.measure("os_cycles_share"), run.measure("region_os_share"));
-        let known = run.sampled.is_some() && run.measure("region_ipc") > 0.0;
-        (known && (windows - region).abs() > OS_ELSEWHERE)
+        (knows_region(run) && (windows - region).abs() > OS_ELSEWHERE)
             .then(|| format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design))
     };
     listed(runs, says).map(|columns| {
@@ -369,6 +377,11 @@ mod tests {
         );
         assert_eq!(of(true, 0.27, 0.25), [""; 0]);
         assert_eq!(of(false, 0.45, 0.25), [""; 0]);
+        // Whether the operating system takes most of the cycles is told by the region's.
+        only(of(true, 0.78, 0.25), "(78% and 25% in radix)");
+        only(of(false, 0.78, 0.25), "the operating system takes most of the cycles (78% in radix)");
+        let both = of(true, 0.25, 0.78);
+        assert!(both.len() == 2 && both[0].contains("takes most of the cycles (78% in radix)"), "{both:?}");
     }
 
     #[test]
