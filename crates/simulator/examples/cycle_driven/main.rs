@@ -464,7 +464,7 @@ fn difference(theirs: &[f64], ours: &[f64]) -> String {
 }
 
 fn print_header_of_means(designs: &[String]) {
-    let titles = |of: &str| [format!("{of}, cycle-driven"), format!("{of}, Ambulator"), "difference".to_owned()];
+    let titles = |of: &str| ["cycle-driven", "Ambulator", "difference"].map(|what| format!("{of}, {what}"));
     let first = ["machine".to_owned(), "program".to_owned()];
     let others = designs.iter().skip(1).flat_map(|design| titles(design));
     let all: Vec<String> = first.into_iter().chain(titles("IPC")).chain(others).collect();
