@@ -3,8 +3,15 @@
 
 use std::process::Command;
 
+/// The command, which keeps no results: they would stay in this folder.
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_own-design"));
+    command.env("AMBULATOR_STORE", "none");
+    command
+}
+
 fn own_design(arguments: &str) -> (bool, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_own-design")).args(arguments.split(' ')).output().unwrap();
+    let done = command().args(arguments.split(' ')).output().unwrap();
     (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
@@ -31,8 +38,7 @@ fn the_command_lists_explains_and_runs_it() {
 
 #[test]
 fn pages_that_the_table_does_not_hold_are_refused() {
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_own-design")).args(["run", "gups", "--design", "two-choice+thp"]).output();
+    let done = command().args(["run", "gups", "--design", "two-choice+thp"]).output();
     let said = String::from_utf8_lossy(&done.unwrap().stderr).into_owned();
     assert!(said.contains("pages of 2 MiB, which the page table \"two-choice\" does not hold"), "{said}");
 }
