@@ -120,12 +120,8 @@ fn listed(runs: &[&RunResult], says: impl Fn(&RunResult) -> Option<String>) -> O
 
 fn os_dominates(runs: &[&RunResult]) -> Option<String> {
     let says = |run: &RunResult| {
-        let share = match run.ipc > 0.0 {
-            true if knows_region(run) => run.measure("region_os_share"),
-            true => run.measure("os_cycles_share"),
-            false => 0.0,
-        };
-        (share > OS_DOMINATES).then(|| format!("{:.0}% in {}", 100.0 * share, run.design))
+        let share = run.measure(if knows_region(run) { "region_os_share" } else { "os_cycles_share" });
+        (run.ipc > 0.0 && share > OS_DOMINATES).then(|| format!("{:.0}% in {}", 100.0 * share, run.design))
     };
     listed(runs, says).map(|columns| {
         format!(

@@ -480,8 +480,8 @@ fn print_means(machine: &mut Machine) -> Result<(), Failure> {
             machine.refresh = Some(7800 + 10 * rhythm - 5 * (rhythms - 1));
             runs.push(machine.run(program)?);
         }
-        let ipc = |ours: bool| runs.iter().map(move |run| if ours { run[0].ours.ipc } else { run[0].theirs.ipc() });
-        let (theirs, ours): (Vec<f64>, Vec<f64>) = (ipc(false).collect(), ipc(true).collect());
+        let (theirs, ours): (Vec<f64>, Vec<f64>) =
+            runs.iter().map(|run| (run[0].theirs.ipc(), run[0].ours.ipc)).unzip();
         print!("| {} | {} |", machine.title(), program.name);
         print!(" {:.4} | {:.4} | {} |", mean(&theirs), mean(&ours), difference(&theirs, &ours));
         for design in 1..runs[0].len() {
