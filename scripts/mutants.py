@@ -4,6 +4,7 @@
     scripts/mutants.py                   all of them
     scripts/mutants.py --only NAME       one, or all whose name contains NAME; may be repeated
     scripts/mutants.py --list            what there is
+    scripts/mutants.py --check           whether each stands for text that its file has exactly once
 
 The mistakes are planted in a git worktree of its own, which has what is committed and what is changed here, but no
 untracked files. It builds into `target/mutants` and goes when the script ends. Before its first mutant each test
@@ -201,8 +202,8 @@ MUTANTS = [
     Mutant(
         "lvm-insertion-beyond-the-search",
         f"{DESIGNS}/lvm/insert.rs",
-        "let Some((slot, _)) = place(predicted, self.spec.max_extra, is_free) else { return false };",
-        "let Some((slot, _)) = place(predicted, self.spec.max_extra + 2, is_free) else { return false };",
+        "let Some(slot) = place(predicted, self.spec.max_extra, is_free) else { return false };",
+        "let Some(slot) = place(predicted, self.spec.max_extra + 2, is_free) else { return false };",
         units("lvm"),
     ),
     Mutant(
@@ -279,8 +280,8 @@ MUTANTS = [
     Mutant(
         "walk-cache-of-any-process",
         f"{STRUCTURES}/tree/walk_cache.rs",
-        "((number % level.sets) as usize, number << 16 | u64::from(asid.0))",
-        "((number % level.sets) as usize, number << 16 | u64::from(asid.0.min(1)))",
+        "(set as usize, number << 16 | u64::from(asid.0))",
+        "(set as usize, number << 16 | u64::from(asid.0.min(1)))",
         units("radix"),
     ),
     Mutant(
@@ -363,10 +364,10 @@ MUTANTS = [
     # The MMU.
     Mutant(
         "guess-used-unverified",
-        f"{MMU}/pipeline.rs",
-        """let walk = self.timed_walk(va, access, began, now, port);
+        f"{MMU}/pipeline/walks.rs",
+        """let walk = self.timed_walk::<W>(va, access, now, port);
         let cause = match walk.outcome {""",
-        """let mut walk = self.timed_walk(va, access, began, now, port);
+        """let mut walk = self.timed_walk::<W>(va, access, now, port);
         if let (Some(guess), WalkOutcome::Mapped(found)) = (&guess, &mut walk.outcome)
             && guess.data_count > 0
         {
@@ -377,7 +378,7 @@ MUTANTS = [
     ),
     Mutant(
         "memo-outlives-what-the-kernel-did",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         """self.data.recent.forget();
         self.instructions.recent.forget();""",
         "",
@@ -394,8 +395,9 @@ MUTANTS = [
     Mutant(
         "memo-outlives-a-refill",
         f"{MMU}/levels.rs",
-        "self.recent.clear(va);",
-        "",
+        """self.recent.remember(va, &kept, ready);
+            self.small.fill(""",
+        "self.small.fill(",
         "-p ambulator-mmu",
     ),
     Mutant(
@@ -407,7 +409,7 @@ MUTANTS = [
     ),
     Mutant(
         "l1-data-tlb-not-invalidated",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         """self.data.invalidate(what);
         self.instructions.invalidate(what);""",
         """self.data.recent.forget();
@@ -416,21 +418,21 @@ MUTANTS = [
     ),
     Mutant(
         "l1-instruction-tlb-not-invalidated",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "self.instructions.invalidate(what);",
         "self.instructions.recent.forget();",
         INVALIDATION,
     ),
     Mutant(
         "l2-tlb-not-invalidated",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "self.second.invalidate(what);",
         "",
         INVALIDATION,
     ),
     Mutant(
         "walker-not-told-of-invalidations",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         """self.second.invalidate(what);
         self.walker.invalidate(what);""",
         "self.second.invalidate(what);",
@@ -438,7 +440,7 @@ MUTANTS = [
     ),
     Mutant(
         "lookaside-not-told-of-invalidations",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "lookaside.invalidate(what);",
         "let _ = lookaside;",
         INVALIDATION,
@@ -459,7 +461,7 @@ MUTANTS = [
     ),
     Mutant(
         "combined-entries-outlive-the-hypervisors",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "self.second.invalidate(Invalidation::All);",
         "",
         INVALIDATION,
@@ -515,27 +517,27 @@ MUTANTS = [
     ),
     Mutant(
         "stores-set-no-dirty-bit",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/mod.rs",
         "if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {",
         "if allowed(&found, access) {",
         "-p ambulator-mmu",
     ),
     Mutant(
         "l2-stores-set-no-dirty-bit",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/mod.rs",
         """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                self.counters.mmu_cycles += ready.since(began);""",
+                return""",
         """if !allowed(&found, access) {
-                self.counters.mmu_cycles += ready.since(began);""",
+                return""",
         "-p ambulator-mmu",
     ),
     Mutant(
         "lookaside-gives-rights",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/mod.rs",
         """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                    return self.restricted_hit(va, access, &found, probed.ready, port);""",
+                    return""",
         """if access == AccessKind::Store && !found.dirty {
-                    return self.restricted_hit(va, access, &found, probed.ready, port);""",
+                    return""",
         PIPELINE,
     ),
     Mutant(
@@ -629,14 +631,14 @@ MUTANTS = [
     ),
     Mutant(
         "identifier-taken-back-empties-what-cores-share",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "lookaside.recycle(asid);",
         "lookaside.invalidate(Invalidation::Asid(asid));",
         ADDRESS_SPACES,
     ),
     Mutant(
         "hypervisor-leaves-combined-translations-in-the-lookaside",
-        f"{MMU}/pipeline.rs",
+        f"{MMU}/pipeline/invalidate.rs",
         "lookaside.invalidate(Invalidation::All);",
         "let _ = lookaside;",
         INVALIDATION,
@@ -651,8 +653,8 @@ MUTANTS = [
     Mutant(
         "reclaim-takes-shared-pages",
         f"{OS}/reclaim.rs",
-        "if self.owners.is_shared(entry.frame, page.size) {",
-        "if self.owners.is_shared(entry.frame, page.size) && page.size > PageSize::SIZE_4K {",
+        "if self.owners.is_shared(entry.frame, page.size) ||",
+        "if (self.owners.is_shared(entry.frame, page.size) && page.size > PageSize::SIZE_4K) ||",
         OS_RECLAIM,
     ),
     Mutant(
@@ -797,12 +799,29 @@ def drop_tree():
     git("worktree", "prune")
 
 
+def misplaced(mutant, text):
+    """Why a mutant cannot be planted in a text, or None."""
+    count = text.count(mutant.text)
+    return None if count == 1 else f"text found {count} times"
+
+
+def check(mutants):
+    """Whether all can be planted in what is here; says which cannot."""
+    wrong = 0
+    for mutant in mutants:
+        path = ROOT / mutant.file
+        if why := misplaced(mutant, path.read_text()) if path.is_file() else "no such file":
+            wrong += 1
+            print(f"mutants: {mutant.name}: {mutant.file}: {why}", file=sys.stderr)
+    return not wrong
+
+
 def plant(mutant):
     """Runs one mutant: what came of it, and what its test said last."""
     path = TREE / mutant.file
     text = path.read_text()
-    if text.count(mutant.text) != 1:
-        return f"text found {text.count(mutant.text)} times", ""
+    if why := misplaced(mutant, text):
+        return why, ""
     path.write_text(text.replace(mutant.text, mutant.mistake))
     try:
         result, said = run(mutant.test)
@@ -814,6 +833,7 @@ def plant(mutant):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
+    parser.add_argument("--check", action="store_true", help="tell those whose text has changed, and run nothing")
     parser.add_argument("--only", action="append", metavar="NAME", help="only mutants whose name contains NAME")
     parser.add_argument("--verbose", action="store_true", help="show what the tests of survivors said")
     arguments = parser.parse_args()
@@ -821,6 +841,8 @@ def main():
     if not chosen:
         sys.exit("mutants: none has such a name; `--list` tells them")
     width = max(len(mutant.name) for mutant in chosen)
+    if arguments.check:
+        sys.exit(0 if check(chosen) else 1)
     if arguments.list:
         for mutant in chosen:
             print(f"{mutant.name:{width}}  {mutant.file}  cargo test {mutant.test}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Captures a program whose accesses are known, and one of Debian's, and compares the traces with what is known. Needs a
-# release build and `make capture-plugin`; installs qemu-user and gcc if they are missing.
+# build and `make capture-plugin`; installs qemu-user and gcc if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ambulator=$(realpath "${AMBULATOR:-${CARGO_TARGET_DIR:-target}/release/ambulator}")

@@ -1,7 +1,8 @@
 //! Warnings about what a comparison measured, where a reader may take it for something else.
 
-use crate::interval::SpeedUp;
+use crate::interval::{SpeedUp, os_is_elsewhere};
 use crate::number::{count, short};
+use crate::why::cycles_per_kilo;
 use ambulator_simulator::spec::{Spec, daemon_periods};
 use ambulator_simulator::{RunResult, Status};
 use serde_json::Value;
@@ -20,8 +21,6 @@ const COPYING: f64 = 0.02;
 const SAME_PAGES: f64 = 0.01;
 /// Change of a speed-up from the first to the last third of the region that the whole hides.
 const DRIFT: f64 = 0.2;
-/// Difference between the shares of the operating system in the windows and in the whole region that a reader should know.
-const OS_ELSEWHERE: f64 = 0.05;
 /// Programs of which one is faster than another by this factor are not where phases take them to be.
 const UNLIKE: f64 = 1.1;
 
@@ -120,7 +119,7 @@ fn listed(runs: &[&RunResult], says: impl Fn(&RunResult) -> Option<String>) -> O
 
 fn os_dominates(runs: &[&RunResult]) -> Option<String> {
     let says = |run: &RunResult| {
-        let share = run.measure(if knows_region(run) { "region_os_share" } else { "os_cycles_share" });
+        let share = run.os_share();
         (run.ipc > 0.0 && share > OS_DOMINATES).then(|| format!("{:.0}% in {}", 100.0 * share, run.design))
     };
     listed(runs, says).map(|columns| {
@@ -131,29 +130,18 @@ fn os_dominates(runs: &[&RunResult]) -> Option<String> {
     })
 }
 
-/// Whether all cycles of the operating system in a sampled region are known, those between windows too.
-fn knows_region(run: &RunResult) -> bool {
-    run.sampled.is_some() && run.measure("region_ipc") > 0.0
-}
-
 fn os_elsewhere(runs: &[&RunResult]) -> Option<String> {
     let says = |run: &RunResult| {
         let (windows, region) = (run.measure("os_cycles_share"), run.measure("region_os_share"));
-        (knows_region(run) && (windows - region).abs() > OS_ELSEWHERE)
-            .then(|| format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design))
+        os_is_elsewhere(run).then(|| format!("{:.0}% and {:.0}% in {}", 100.0 * windows, 100.0 * region, run.design))
     };
     listed(runs, says).map(|columns| {
         format!(
             "the operating system has another share of the windows' cycles than of the whole region's ({columns}): windows \
-             meet bursts of page faults too often, or miss them; `region_ipc` counts all of its cycles, and is what to compare"
+             meet bursts of page faults too often, or miss them; speed-ups count all of its cycles (`region_ipc`), instructions \
+             per cycle, cycle stacks and what is told of one core only those of the windows"
         )
     })
-}
-
-/// Cycles of the operating system, and of all, for each 1000 instructions.
-fn cycles(run: &RunResult) -> (f64, f64) {
-    let per_kilo = 1000.0 / run.ipc * run.cores.len().max(1) as f64;
-    (run.measure("os_cycles_share") * per_kilo, per_kilo)
 }
 
 /// Designs whose difference from the first is the operating system's for the larger part, and not because of
@@ -162,7 +150,7 @@ fn difference_of_paging(runs: &[&RunResult]) -> Option<String> {
     let (base, others) = runs.split_first()?;
     let of_paging = |run: &&&RunResult| {
         let Some(speed_up) = SpeedUp::of(base, run).filter(SpeedUp::differs) else { return false };
-        let ((os0, all0), (os1, all1)) = (cycles(base), cycles(run));
+        let ((os0, all0), (os1, all1)) = (cycles_per_kilo(base), cycles_per_kilo(run));
         let clear = (speed_up.ratio - 1.0).abs() > 0.01;
         clear && (os1 - os0).signum() == (all1 - all0).signum() && (os1 - os0).abs() > 0.5 * (all1 - all0).abs()
     };

@@ -17,6 +17,8 @@ const LEAST_SAMPLES: usize = 8;
 const ROUNDS_TO_ONE: f64 = 0.0005;
 /// Without an interval, a difference below this is not reported.
 const DOUBTFUL: f64 = 0.01;
+/// Difference between the shares of the operating system in the windows and in the whole region that a reader should know.
+const OS_ELSEWHERE: f64 = 0.05;
 
 /// A speed-up with its 95% interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,10 +62,15 @@ impl SpeedUp {
     /// ratio over their strata. Regions that were sampled differently have no windows in common: the interval is
     /// then from those of the two speeds. For runs over the same seeds, the mean of their speed-ups with the
     /// interval over seeds. `None` without time.
+    ///
+    /// Of sampled regions it counts all of the operating system's cycles ([`RunResult::speed`]). Where the windows have
+    /// another share of them than the region, they are no measure of its spread: the interval is then from those of the
+    /// two speeds, too.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
-        let ratio = |base: &RunResult, run: &RunResult| (base.ipc > 0.0).then(|| run.ipc / base.ipc);
+        let ratio = |base: &RunResult, run: &RunResult| (base.speed() > 0.0).then(|| run.speed() / base.speed());
         SpeedUp::with_interval(base, run, ratio, || {
-            let common = if are_sampled_alike(base, run) { half_of_common(base, run) } else { None };
+            let alike = are_sampled_alike(base, run) && !(os_is_elsewhere(base) || os_is_elsewhere(run));
+            let common = if alike { half_of_common(base, run) } else { None };
             common.or_else(|| half_of_each(base, run))
         })
     }
@@ -225,6 +232,12 @@ pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<
     Some((ratio(&pairs[..third])?, ratio(&pairs[pairs.len() - third..])?))
 }
 
+/// Whether the windows of a sampled region have another share of the operating system's cycles than all of it, by so
+/// much that a reader should know.
+pub(crate) fn os_is_elsewhere(run: &RunResult) -> bool {
+    run.knows_region() && (run.measure("os_cycles_share") - run.measure("region_os_share")).abs() > OS_ELSEWHERE
+}
+
 /// Half of the width of the 95% interval of a speed-up of regions that were measured in the same instructions,
 /// and what it is over.
 fn half_of_common(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
@@ -244,11 +257,14 @@ pub(crate) fn least_windows(run: &RunResult) -> usize {
 /// the two speeds are independent, and a region that was measured whole has none.
 fn half_of_each(base: &RunResult, run: &RunResult) -> Option<(f64, Over)> {
     let share = |of: &RunResult| match &of.sampled {
-        Some(sampled) => sampled.half.get("ipc").map(|half| half / of.ipc),
+        Some(sampled) => {
+            let name = if of.knows_region() { "measures.region_ipc" } else { "ipc" };
+            sampled.half.get(name).map(|half| half / of.speed())
+        }
         None => Some(0.0),
     };
     let is_sampled = base.sampled.is_some() || run.sampled.is_some();
-    let half = run.ipc / base.ipc * share(base)?.hypot(share(run)?);
+    let half = run.speed() / base.speed() * share(base)?.hypot(share(run)?);
     is_sampled.then_some((half, Over::Each))
 }
 
@@ -442,6 +458,28 @@ mod tests {
         assert_eq!(of(&sampled, &set(every(5000), Some(Sampled::default()))), (Some(0.0), Some(Over::Windows(20))));
         let longer = set(json!({"run": {"sampling": "none", "instructions": 30_000}}), None);
         assert_eq!(of(&whole, &longer), (None, None));
+    }
+
+    #[test]
+    fn speeds_of_sampled_regions_count_what_the_operating_system_does_between_windows() {
+        let of = |cycles: u64, region: f64, shares: (f64, f64)| {
+            let half =
+                [("ipc", 0.9), ("measures.region_ipc", 0.02 * region)].map(|(name, half)| (name.to_owned(), half));
+            let sampled = Sampled { windows: 20, half: half.into(), ..Sampled::default() };
+            let measures = [("region_ipc", region), ("os_cycles_share", shares.0), ("region_os_share", shares.1)];
+            let measures = measures.map(|(name, value)| (name.to_owned(), value)).into();
+            RunResult { sampled: Some(sampled), measures, ..run((0..20).map(|at| cycles + at % 2)) }
+        };
+        // Its windows have missed what makes it half as fast as the other.
+        let (base, grows) = (of(1000, 1.0, (0.1, 0.1)), of(500, 0.5, (0.1, 0.6)));
+        let speed_up = SpeedUp::of(&base, &grows).unwrap();
+        assert_eq!((speed_up.ratio, speed_up.over), (0.5, Some(Over::Each)));
+        assert!((speed_up.half.unwrap() - 0.5 * 0.02 * 2f64.sqrt()).abs() < 1e-9, "{speed_up:?}");
+        let like_windows = SpeedUp::of(&base, &of(500, 1.98, (0.1, 0.12))).unwrap();
+        assert_eq!((like_windows.ratio, like_windows.over), (1.98, Some(Over::Windows(20))));
+        let mut runs = [base, grows];
+        ambulator_simulator::set_speedups(&mut runs);
+        assert_eq!(runs.map(|run| run.speedup), [1.0, 0.5]);
     }
 
     #[test]

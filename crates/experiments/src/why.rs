@@ -108,7 +108,7 @@ fn facts(base: &RunResult, run: &RunResult) -> Vec<Fact> {
     let mut facts = Vec::new();
     let os = os_fact(base, run);
     let translation = |run| walk_cycles(run) + look_up_cycles(run);
-    let os_change = per_kilo(run, "core.os_cycles") - per_kilo(base, "core.os_cycles");
+    let os_change = os_cycles(run) - os_cycles(base);
     let os_leads = os_change.abs() > (translation(run) - translation(base)).abs();
     let (first, later) = if os_leads { (os, None) } else { (None, os) };
     facts.extend(first);
@@ -171,10 +171,20 @@ fn walk_facts(base: &RunResult, run: &RunResult) -> Vec<Fact> {
     }
 }
 
+/// Cycles of the operating system, and of all, for each 1000 instructions.
+pub(crate) fn cycles_per_kilo(run: &RunResult) -> (f64, f64) {
+    let all = 1000.0 / run.speed() * run.cores.len().max(1) as f64;
+    (run.os_share() * all, all)
+}
+
+fn os_cycles(run: &RunResult) -> f64 {
+    if run.knows_region() { cycles_per_kilo(run).0 } else { per_kilo(run, "core.os_cycles") }
+}
+
 /// What differs in the operating system's cycles.
 fn os_fact(base: &RunResult, run: &RunResult) -> Option<Fact> {
-    let (os0, os1) = (per_kilo(base, "core.os_cycles"), per_kilo(run, "core.os_cycles"));
-    let share = base.measure("os_cycles_share").max(run.measure("os_cycles_share"));
+    let (os0, os1) = (os_cycles(base), os_cycles(run));
+    let share = base.os_share().max(run.os_share());
     let differs = run.ipc > 0.0 && share > 0.005 && (os1 - os0).abs() > 0.01 * os0.max(os1);
     let (cycles1, cycles0) = (short(os1), short(os0));
     let text = format!("the operating system takes {cycles1} cycles per 1000 instructions versus {cycles0}");

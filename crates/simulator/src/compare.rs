@@ -256,10 +256,11 @@ impl QueuedJob {
 /// Sets the speed-up of each run over the first.
 pub fn set_speedups(runs: &mut [RunResult]) {
     let Some(first) = runs.first() else { return };
-    let (base, cores) = (first.ipc, first.cores.clone());
+    let (base, cores) = (first.speed(), first.cores.clone());
     for run in runs {
-        run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
-        run.weighted_speedup = weighted_speedup(&cores, &run.cores).unwrap_or(run.speedup);
+        run.speedup = if base > 0.0 { run.speed() / base } else { 1.0 };
+        let weighted = if cores.len() > 1 { weighted_speedup(&cores, &run.cores) } else { None };
+        run.weighted_speedup = weighted.unwrap_or(run.speedup);
     }
 }
 

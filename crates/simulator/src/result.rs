@@ -193,7 +193,8 @@ pub struct RunResult {
     pub cycles: u64,
     /// Instructions per cycle, all cores together; 0 in functional mode.
     pub ipc: f64,
-    /// Speed-up over the comparison's first design: ratio of instructions per cycle. 1 for a single run.
+    /// Speed-up over the comparison's first design: ratio of instructions per cycle, in sampled regions of
+    /// `region_ipc`. 1 for a single run.
     pub speedup: f64,
     /// Weighted speed-up over the comparison's first design: the mean over the cores of the ratio of their
     /// instructions per cycle, so that each program of a mix counts the same. 1 for a single run.
@@ -355,6 +356,22 @@ impl RunResult {
     /// A measure, or 0 if the run has none of that name.
     pub fn measure(&self, name: &str) -> f64 {
         self.measures.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// Whether all of the operating system's cycles in a sampled region are known, those between its windows too.
+    pub fn knows_region(&self) -> bool {
+        self.sampled.is_some() && self.measure("region_ipc") > 0.0
+    }
+
+    /// Instructions per cycle by which runs are compared: in a sampled region those of `region_ipc`, because windows
+    /// may meet bursts of the operating system's work too often, or miss them. 0 in functional mode.
+    pub fn speed(&self) -> f64 {
+        if self.knows_region() { self.measure("region_ipc") } else { self.ipc }
+    }
+
+    /// The operating system's share of the cycles, in a sampled region of all of them.
+    pub fn os_share(&self) -> f64 {
+        self.measure(if self.knows_region() { "region_os_share" } else { "os_cycles_share" })
     }
 }
 
