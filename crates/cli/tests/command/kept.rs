@@ -308,10 +308,10 @@ fn meanings_of_counters_do_not_depend_on_which_design_ends_first() {
 #[test]
 fn a_damaged_store_is_told_and_mended() {
     let folder = tempfile::tempdir().unwrap();
-    let words = ["reproduce", "utopia/fig1", "--quick", "--store", "store", "--no-progress"];
+    let words = ["reproduce", "lvm/flatness", "--quick", "--store", "store", "--no-progress"];
     let run = || ended(command(folder.path(), &words).output().unwrap(), 0);
     let first = run();
-    assert!(first.0.contains("43.0") && first.0.contains("published"), "{}", first.0);
+    assert!(first.0.contains("80.0") && first.0.contains("published"), "{}", first.0);
     assert_eq!(first.1, "");
     let cells = folder.path().join("store/cells");
     let shards = || fs::read_dir(&cells).unwrap().map(|entry| entry.unwrap().path());

@@ -74,7 +74,7 @@ fn every_command_reports_a_full_standard_output() {
     let trace = trace();
     let (trace, folder) = (trace.to_str().unwrap(), tempfile::tempdir().unwrap());
     let (out, converted) = (folder.path().join("cells"), folder.path().join("t.amb"));
-    let reproduce = ["reproduce", "utopia/fig1", "--quick", "--no-progress", "--out", out.to_str().unwrap()];
+    let reproduce = ["reproduce", "lvm/flatness", "--quick", "--no-progress", "--out", out.to_str().unwrap()];
     for arguments in [
         &["--help"] as &[&str],
         &["list"],

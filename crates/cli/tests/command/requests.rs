@@ -312,7 +312,7 @@ fn outputs_fold_to_the_terminal() {
     let designs = "radix,thp,ideal,perfect-tlb,thp-reservation,l2tlb-128k,nested";
     let compare = [&["compare", "gups", "--designs", designs], &SMALL[..]].concat();
     let out = tempfile::tempdir().unwrap();
-    let reproduce = ["reproduce", "utopia/fig1", "--quick", "--no-progress", "--out", out.path().to_str().unwrap()];
+    let reproduce = ["reproduce", "lvm/flatness", "--quick", "--no-progress", "--out", out.path().to_str().unwrap()];
     for arguments in [&compare[..], &reproduce, &["list"], &["explain", "dram"], &["explain", "lvm"]] {
         let whole = ended(0, command(arguments).output().unwrap()).0;
         assert!(whole.lines().any(|line| line.chars().count() > 80), "{arguments:?} is narrow");

@@ -208,7 +208,8 @@ impl Vocabulary {
         if let Some(of) = asked.strip_suffix('±') {
             return self.find(of, depth + 1).into_iter().chain(self.find("±", depth + 1)).collect();
         }
-        for (at, _) in asked.match_indices('.') {
+        let longest = self.exact.keys().map(String::len).max().unwrap_or_default();
+        for (at, _) in asked.match_indices('.').take_while(|(at, _)| *at <= longest) {
             let holder = self.numbers(&asked[..at], &self.exact).find(|number| self.terms[*number].holds_names);
             let Some(holder) = holder else { continue };
             let inner = self.find(&asked[at + 1..], depth + 1);

@@ -52,17 +52,19 @@ impl Algorithm for Bc {
             (vec![0u32; n as usize], vec![0.0; n as usize], vec![0.0; n as usize]);
         let mut queued: Vec<u32> = Vec::with_capacity(n as usize);
         on.begin_region();
-        for root in roots(graph, how.seed).take(ROOTS) {
+        for (search, root) in roots(graph, how.seed).take(ROOTS).enumerate() {
             levels.fill(0);
             paths.fill(0.0);
             queued.clear();
-            // Levels and paths of the last search are reset.
-            parallel(on, how.threads, n, |on, u| {
-                let at = view.next_vertex(on, site(0), u as u32);
-                view.set(on, site(1), at, LEVEL);
-                view.set(on, site(2), at, PATHS);
-                on.work(3);
-            });
+            // Levels and paths of the last search are reset; set-up has done so for the first.
+            if search > 0 {
+                parallel(on, how.threads, n, |on, u| {
+                    let at = view.next_vertex(on, site(0), u as u32);
+                    view.set(on, site(1), at, LEVEL);
+                    view.set(on, site(2), at, PATHS);
+                    on.work(3);
+                });
+            }
             let at = view.vertex(on, site(3), root, Value::NONE);
             view.set(on, site(4), at, LEVEL);
             view.set(on, site(5), at, PATHS);
