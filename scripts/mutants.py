@@ -396,8 +396,8 @@ MUTANTS = [
         "memo-outlives-a-refill",
         f"{MMU}/levels.rs",
         """self.recent.remember(va, &kept, ready);
-            self.small.fill(""",
-        "self.small.fill(",
+        self.small.fill_new(""",
+        "self.small.fill_new(",
         "-p ambulator-mmu",
     ),
     Mutant(
