@@ -518,14 +518,14 @@ MUTANTS = [
     Mutant(
         "stores-set-no-dirty-bit",
         f"{MMU}/pipeline/mod.rs",
-        "if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {",
+        "if permits_at_once(&found, access) {",
         "if allowed(&found, access) {",
         "-p ambulator-mmu",
     ),
     Mutant(
         "l2-stores-set-no-dirty-bit",
         f"{MMU}/pipeline/mod.rs",
-        """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+        """if !permits_at_once(&found, access) {
                 return""",
         """if !allowed(&found, access) {
                 return""",
@@ -534,7 +534,7 @@ MUTANTS = [
     Mutant(
         "lookaside-gives-rights",
         f"{MMU}/pipeline/mod.rs",
-        """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+        """if !permits_at_once(&found, access) {
                     return""",
         """if access == AccessKind::Store && !found.dirty {
                     return""",

@@ -76,6 +76,8 @@ pub struct Vocabulary {
     terms: Vec<Term>,
     /// Numbers of terms, by their names as they are compared.
     exact: HashMap<String, Vec<usize>>,
+    /// Bytes of the longest of these names.
+    longest: usize,
     loose: HashMap<String, Vec<usize>>,
     counters: OnceLock<Vec<CounterInfo>>,
 }
@@ -130,7 +132,8 @@ impl Vocabulary {
         let mut terms = sources::terms();
         terms.extend(others);
         let terms = sources::joined(terms);
-        let mut all = Vocabulary { terms, exact: HashMap::new(), loose: HashMap::new(), counters: OnceLock::new() };
+        let mut all =
+            Vocabulary { terms, exact: HashMap::new(), longest: 0, loose: HashMap::new(), counters: OnceLock::new() };
         for (number, term) in all.terms.iter().enumerate() {
             for name in term.names() {
                 let name = without_elements(&plain(name));
@@ -138,6 +141,7 @@ impl Vocabulary {
                 if known.last() != Some(&number) {
                     known.push(number);
                 }
+                all.longest = all.longest.max(name.len());
                 let known = all.exact.entry(name).or_default();
                 if known.last() != Some(&number) {
                     known.push(number);
@@ -208,8 +212,7 @@ impl Vocabulary {
         if let Some(of) = asked.strip_suffix('±') {
             return self.find(of, depth + 1).into_iter().chain(self.find("±", depth + 1)).collect();
         }
-        let longest = self.exact.keys().map(String::len).max().unwrap_or_default();
-        for (at, _) in asked.match_indices('.').take_while(|(at, _)| *at <= longest) {
+        for (at, _) in asked.match_indices('.').take_while(|(at, _)| *at <= self.longest) {
             let holder = self.numbers(&asked[..at], &self.exact).find(|number| self.terms[*number].holds_names);
             let Some(holder) = holder else { continue };
             let inner = self.find(&asked[at + 1..], depth + 1);

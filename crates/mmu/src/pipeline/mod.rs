@@ -151,6 +151,12 @@ pub(crate) fn allowed(found: &Translation, access: AccessKind) -> bool {
     }
 }
 
+/// Whether an access is allowed, and needs no walk first to set the dirty bit.
+#[inline(always)]
+fn permits_at_once(found: &Translation, access: AccessKind) -> bool {
+    allowed(found, access) && (access != AccessKind::Store || found.dirty)
+}
+
 impl Mmu {
     /// An MMU with empty TLBs. Without `timing` (functional mode) TLBs take no time and a walker is always
     /// free; each translation must begin after everything that earlier ones left in flight.
@@ -304,8 +310,7 @@ impl Mmu {
         let entry = self.data.lookup(self.asid, va)?;
         let found = entry.translation();
         let ready = now.after(self.l1_latency.saturating_sub(1)).max(entry.ready);
-        let usable = allowed(&found, access) && (access != AccessKind::Store || found.dirty);
-        usable.then(|| (found.physical(va), ready))
+        permits_at_once(&found, access).then(|| (found.physical(va), ready))
     }
 
     /// Counts what [`Mmu::first_answer`] has found for an access at `now`: an entry that may be used at `ready`.
@@ -376,7 +381,7 @@ impl Mmu {
         }
         if let Some(entry) = first.lookup(self.asid, va) {
             let found = entry.translation();
-            if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {
+            if permits_at_once(&found, access) {
                 // One cycle of the look-up overlaps the indexing of the L1 cache.
                 let answer = now.after(self.l1_latency.saturating_sub(1));
                 let ready = answer.max(entry.ready);
@@ -475,7 +480,7 @@ impl Mmu {
             }
             let ready = self.wait_for_copy::<W>(ready, copied);
             self.counters.mmu_cycles += ready.since(began);
-            if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+            if !permits_at_once(&found, access) {
                 return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
             self.fill_first::<W>(va, access, true, &found, ready);
@@ -491,7 +496,7 @@ impl Mmu {
                 self.counters.lookaside_hits += 1;
                 let ready = self.wait_for_copy::<W>(probed.ready, copied);
                 self.counters.mmu_cycles += ready.since(began);
-                if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+                if !permits_at_once(&found, access) {
                     return self.restricted_hit::<W>(va, access, &found, ready, port);
                 }
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
@@ -536,7 +541,7 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Translated {
         let (answered, ready) = times;
-        let translated = if !allowed(found, access) || (access == AccessKind::Store && !found.dirty) {
+        let translated = if !permits_at_once(found, access) {
             self.restricted_hit::<W>(va, access, found, ready, port)
         } else {
             if W {
