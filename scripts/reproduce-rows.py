@@ -18,7 +18,7 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE, PAPERS = ROOT / "docs/src/reproduce.md", ROOT / "presets/papers"
 # Columns of the table.
-FIGURE, NUMBER, DIFFERENCE = 0, 1, 5
+FIGURE, NUMBER, PUBLISHED, OURS, DIFFERENCE = 0, 1, 3, 4, 5
 # Percent of a published number from which on a difference needs a reason.
 FAR = 10
 
@@ -66,10 +66,10 @@ def rows(figure):
         yield "| " + " | ".join(cells) + " |"
 
 
-def is_far(difference):
-    """Whether a difference needs a reason."""
+def is_far(published, ours, difference):
+    """Whether a row with these cells needs a reason. The difference itself is rounded to percents."""
     if difference.endswith("%"):
-        return abs(float(difference[:-1])) > FAR
+        return abs(100 * (float(ours) / float(published) - 1)) > FAR
     return difference == "outside" or difference.startswith("+")
 
 
@@ -91,7 +91,7 @@ def with_reasons(table):
         if figure not in figures:
             with open(PAPERS / f"{figure}.toml", "rb") as file:
                 figures[figure] = tomllib.load(file)
-        if is_far(difference):
+        if is_far(cells[PUBLISHED], cells[OURS], difference):
             deviations = figures[figure].get("deviations", [])
             about = [of for of in deviations if any(is_meant(pattern, number) for pattern in of["of"])]
             if about:

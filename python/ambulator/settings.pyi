@@ -919,7 +919,8 @@ class NodesNode1(Group):
     def channels(self, value: int | str) -> None: ...
     @property
     def data_rate(self) -> int:
-        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`. Timings that the node does not
+        give take as many ns as those of `dram`, and `dram.t_cwl` keeps its ratio to `t_cl`.
 
         Unit: MT/s. From 0 to 100000. Default: 0.
         """
@@ -927,7 +928,7 @@ class NodesNode1(Group):
     def data_rate(self, value: int | str) -> None: ...
     @property
     def t_cl(self) -> int:
-        """Read latency of the DRAM; 0 for `dram.t_cl`.
+        """Read latency of the DRAM; 0 for the time of `dram.t_cl`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -935,7 +936,7 @@ class NodesNode1(Group):
     def t_cl(self, value: int | str) -> None: ...
     @property
     def t_rcd(self) -> int:
-        """Activate to column command; 0 for `dram.t_rcd`.
+        """Activate to column command; 0 for the time of `dram.t_rcd`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -943,7 +944,7 @@ class NodesNode1(Group):
     def t_rcd(self, value: int | str) -> None: ...
     @property
     def t_rp(self) -> int:
-        """Precharge to activate; 0 for `dram.t_rp`.
+        """Precharge to activate; 0 for the time of `dram.t_rp`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -951,7 +952,7 @@ class NodesNode1(Group):
     def t_rp(self, value: int | str) -> None: ...
     @property
     def t_ras(self) -> int:
-        """Activate to precharge; 0 for `dram.t_ras`.
+        """Activate to precharge; 0 for the time of `dram.t_ras`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1059,7 +1060,8 @@ class NodesNode2(Group):
     def channels(self, value: int | str) -> None: ...
     @property
     def data_rate(self) -> int:
-        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`. Timings that the node does not
+        give take as many ns as those of `dram`, and `dram.t_cwl` keeps its ratio to `t_cl`.
 
         Unit: MT/s. From 0 to 100000. Default: 0.
         """
@@ -1067,7 +1069,7 @@ class NodesNode2(Group):
     def data_rate(self, value: int | str) -> None: ...
     @property
     def t_cl(self) -> int:
-        """Read latency of the DRAM; 0 for `dram.t_cl`.
+        """Read latency of the DRAM; 0 for the time of `dram.t_cl`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1075,7 +1077,7 @@ class NodesNode2(Group):
     def t_cl(self, value: int | str) -> None: ...
     @property
     def t_rcd(self) -> int:
-        """Activate to column command; 0 for `dram.t_rcd`.
+        """Activate to column command; 0 for the time of `dram.t_rcd`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1083,7 +1085,7 @@ class NodesNode2(Group):
     def t_rcd(self, value: int | str) -> None: ...
     @property
     def t_rp(self) -> int:
-        """Precharge to activate; 0 for `dram.t_rp`.
+        """Precharge to activate; 0 for the time of `dram.t_rp`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1091,7 +1093,7 @@ class NodesNode2(Group):
     def t_rp(self, value: int | str) -> None: ...
     @property
     def t_ras(self) -> int:
-        """Activate to precharge; 0 for `dram.t_ras`.
+        """Activate to precharge; 0 for the time of `dram.t_ras`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1199,7 +1201,8 @@ class NodesNode3(Group):
     def channels(self, value: int | str) -> None: ...
     @property
     def data_rate(self) -> int:
-        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+        """Transfers per second of a channel's data bus; 0 for `dram.data_rate`. Timings that the node does not
+        give take as many ns as those of `dram`, and `dram.t_cwl` keeps its ratio to `t_cl`.
 
         Unit: MT/s. From 0 to 100000. Default: 0.
         """
@@ -1207,7 +1210,7 @@ class NodesNode3(Group):
     def data_rate(self, value: int | str) -> None: ...
     @property
     def t_cl(self) -> int:
-        """Read latency of the DRAM; 0 for `dram.t_cl`.
+        """Read latency of the DRAM; 0 for the time of `dram.t_cl`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1215,7 +1218,7 @@ class NodesNode3(Group):
     def t_cl(self, value: int | str) -> None: ...
     @property
     def t_rcd(self) -> int:
-        """Activate to column command; 0 for `dram.t_rcd`.
+        """Activate to column command; 0 for the time of `dram.t_rcd`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1223,7 +1226,7 @@ class NodesNode3(Group):
     def t_rcd(self, value: int | str) -> None: ...
     @property
     def t_rp(self) -> int:
-        """Precharge to activate; 0 for `dram.t_rp`.
+        """Precharge to activate; 0 for the time of `dram.t_rp`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """
@@ -1231,7 +1234,7 @@ class NodesNode3(Group):
     def t_rp(self, value: int | str) -> None: ...
     @property
     def t_ras(self) -> int:
-        """Activate to precharge; 0 for `dram.t_ras`.
+        """Activate to precharge; 0 for the time of `dram.t_ras`.
 
         Unit: DRAM clocks. From 0 to 10000. Default: 0.
         """

@@ -359,6 +359,10 @@ pub fn run_cells(
     if finished.cells.iter().all(Option::is_none) {
         return Err(Failure::failed("interrupted before anything ran: there is no result"));
     }
+    let unmeasured = |run: &RunResult| run.status == Status::Interrupted && run.simulated_instructions == 0;
+    if finished.cells.iter().flatten().all(|ended| unmeasured(&ended.run)) {
+        return Err(Failure::failed("interrupted before anything was measured: there is no result"));
+    }
     let all_stored = |at: usize| {
         let mut of_job = finished.cells.iter().skip(at).step_by(jobs.len());
         of_job.all(|ended| ended.as_ref().is_some_and(|ended| ended.stored))

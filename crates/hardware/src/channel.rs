@@ -278,7 +278,11 @@ impl Channel {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         let bank = &self.banks[request.bank as usize].bank;
-        let first = self.plan.first_after(&request, bank, &self.rules);
+        let Some(first) = self.plan.first_after(&request, bank, &self.rules) else {
+            // A write of its line has been sent to the plan, but not at this time.
+            self.tally.forwarded += 1;
+            return request.arrival + self.rules.clock;
+        };
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         if self.plan.end() > first || self.plan.refresh_due() > request.arrival {
@@ -317,20 +321,27 @@ impl Channel {
 
     #[cold]
     fn waits_to_be_written(&self, request: &Request) -> bool {
-        let same = |write: &&Request| write.line == request.line && write.arrival <= request.arrival;
-        self.writes.iter().find(same).is_some()
-            || self.candidates.iter().filter(|other| other.write).any(|write| same(&write))
+        // Those of a batch have waited for long when it is released.
+        self.writes.iter().any(|write| write.line == request.line && write.arrival <= request.arrival)
+            || self.is_released(request.line)
+    }
+
+    /// Whether a released write of the line waits.
+    fn is_released(&self, line: u64) -> bool {
+        self.released > 0 && self.candidates.iter().any(|other| other.write && other.line == line)
     }
 
     /// Queues a write. No one waits for it.
     #[inline]
     pub fn write(&mut self, mut request: Request) {
-        let count = &mut self.filter[Self::filter_of(request.line)];
-        if *count > 0 && self.writes.iter().any(|write| write.line == request.line) {
+        let place = Self::filter_of(request.line);
+        if self.filter[place] > 0
+            && (self.writes.iter().any(|write| write.line == request.line) || self.is_released(request.line))
+        {
             self.tally.merged += 1;
             return;
         }
-        *count = count.saturating_add(1);
+        self.filter[place] = self.filter[place].saturating_add(1);
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         insert(&mut self.writes, &request);
@@ -499,12 +510,21 @@ impl Channel {
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
+        if self.candidates.len() - self.released > self.rules.read_queue {
+            return self.best_of_full_window();
+        }
         // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
-        if self.ranks.len() == 1 { self.best_of::<true>() } else { self.best_of::<false>() }
+        if self.ranks.len() == 1 { self.best_of::<true, false>() } else { self.best_of::<false, false>() }
+    }
+
+    /// The same where more reads wait than the window holds.
+    #[cold]
+    fn best_of_full_window(&mut self) -> Option<Choice> {
+        self.best_of::<false, true>()
     }
 
     #[inline(always)]
-    fn best_of<const ONE_RANK: bool>(&mut self) -> Option<Choice> {
+    fn best_of<const ONE_RANK: bool, const FULL: bool>(&mut self) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
         let floor = read_floor.min(write_floor);
         let Channel { rules, banks, groups, ranks, shared, candidates, release, .. } = self;
@@ -512,11 +532,9 @@ impl Channel {
         let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
         self.scan += 1;
         let scan = self.scan;
-        let count = candidates.len().min(rules.read_queue + self.released);
+        let mut reads = 0;
         let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        let newer = candidates.len() - count;
-        let candidates = &candidates[newer..];
         // Of the best so far: its place, its command's tick, and its activation's.
         let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
         for (at, request) in candidates.iter().enumerate().rev() {
@@ -524,6 +542,12 @@ impl Channel {
             // Nothing later can be sent before.
             if arrival >= best_column {
                 break;
+            }
+            if FULL && !request.write {
+                reads += 1;
+                if reads > rules.read_queue {
+                    continue;
+                }
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let hits = bank.row == request.row;
@@ -575,7 +599,7 @@ impl Channel {
             NO_ROW => Outcome::Miss,
             _ => Outcome::Conflict,
         };
-        Some(Choice { at: newer + best_at, column: best_column, activate: best_activate, outcome })
+        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.

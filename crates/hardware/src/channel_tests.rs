@@ -43,9 +43,14 @@ impl Channel {
     /// command's tick. Every choice of every test is compared with it.
     pub(super) fn plain_choice(&self) -> Option<(usize, u64)> {
         let Channel { rules, candidates, shared, .. } = self;
-        let window: Vec<&Request> = candidates.iter().rev().take(rules.read_queue + self.released).collect();
+        let mut reads = 0;
+        let is_seen = |request: &&Request| {
+            reads += usize::from(!request.write);
+            request.write || reads <= rules.read_queue
+        };
+        let window: Vec<&Request> = candidates.iter().rev().filter(is_seen).collect();
         let mut best: Option<(usize, u64)> = None;
-        for (age, request) in window.iter().enumerate() {
+        for (age, &request) in window.iter().enumerate() {
             let bank = &self.banks[request.bank as usize].bank;
             let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
             let hits = bank.row == request.row;
@@ -75,7 +80,8 @@ impl Channel {
                 column < least && !(late && candidates[at].write && column + rules.turn >= least)
             });
             if better {
-                best = Some((candidates.len() - 1 - age, column));
+                let place = candidates.iter().position(|other| other.number == request.number);
+                best = place.map(|place| (place, column));
             }
         }
         best
@@ -429,4 +435,38 @@ fn who_asks_again_learns_when_a_line_arrives() {
     assert!(too_soon * 300 < reads, "{too_soon} of {reads} lines are awaited no longer before they arrive");
     assert!(at_last.abs_diff(in_fact) * 70 < in_fact, "{at_last} ticks in all, and {in_fact} in fact");
     assert!(at_first.abs_diff(in_fact) * 50 > in_fact, "{at_first} ticks are told at first, and {in_fact} pass");
+}
+
+#[test]
+fn reads_that_open_rows_do_not_starve_a_batch_of_writes() {
+    // 48 reads of random rows under way all the time, and a write after every second one.
+    for refi in [0, 12480] {
+        let rules = Rules { refi, write_high: 54, write_low: 16, write_idle: 32, ..rules() };
+        let mut channel = channel(rules, 1);
+        let mut random = Random::new(7);
+        let mut line = |arrival, write| {
+            request(
+                arrival,
+                random.below(BANKS as u64) as usize,
+                random.below(1 << 16) as u32,
+                random.below(128),
+                write,
+            )
+        };
+        let mut agents = [0u64; 48];
+        for step in 0..20_000u64 {
+            let agent = (0..agents.len()).min_by_key(|&agent| agents[agent]).unwrap_or(0);
+            let now = agents[agent];
+            agents[agent] = channel.read(line(now, false));
+            if step.is_multiple_of(2) {
+                channel.write(line(now, true));
+            }
+        }
+        let waits = sent(channel).into_iter().filter_map(|sent| match sent {
+            Sent::Column { request, column, .. } if request.write => Some(column - request.arrival),
+            _ => None,
+        });
+        let longest = waits.max().unwrap_or(0);
+        assert!(longest < 38 * (rules.rp + rules.rcd + rules.ras), "{longest} clocks after its batch began");
+    }
 }

@@ -39,19 +39,20 @@ pub struct NodeSpec {
     /// Channels of DRAM, a power of two; 0 for those of `dram.channels`.
     #[schemars(range(max = 64), extend("x-unit" = "count"))]
     pub channels: u32,
-    /// Transfers per second of a channel's data bus; 0 for `dram.data_rate`.
+    /// Transfers per second of a channel's data bus; 0 for `dram.data_rate`. Timings that the node does not give take as
+    /// many ns as those of `dram`, and `dram.t_cwl` keeps its ratio to `t_cl`.
     #[schemars(range(max = 100_000), extend("x-unit" = "MT/s"))]
     pub data_rate: u64,
-    /// Read latency of the DRAM; 0 for `dram.t_cl`.
+    /// Read latency of the DRAM; 0 for the time of `dram.t_cl`.
     #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks"))]
     pub t_cl: u32,
-    /// Activate to column command; 0 for `dram.t_rcd`.
+    /// Activate to column command; 0 for the time of `dram.t_rcd`.
     #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks"))]
     pub t_rcd: u32,
-    /// Precharge to activate; 0 for `dram.t_rp`.
+    /// Precharge to activate; 0 for the time of `dram.t_rp`.
     #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks"))]
     pub t_rp: u32,
-    /// Activate to precharge; 0 for `dram.t_ras`.
+    /// Activate to precharge; 0 for the time of `dram.t_ras`.
     #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks"))]
     pub t_ras: u32,
     /// Latency of a read of persistent memory.
@@ -100,14 +101,26 @@ impl Default for NodeSpec {
 impl NodeSpec {
     /// The node's DRAM on a machine with `dram`.
     pub fn dram(&self, dram: &DramSpec) -> DramSpec {
-        let or = |own: u32, of: u32| if own == 0 { of } else { own };
+        let data_rate = if self.data_rate == 0 { dram.data_rate } else { self.data_rate };
+        // Whole clocks of the node, at least as long.
+        let same_time = |clocks: u32| (u64::from(clocks) * data_rate).div_ceil(dram.data_rate.max(1)) as u32;
+        let own_or = |own: u32, of: u32| if own == 0 { same_time(of) } else { own };
+        let t_cl = own_or(self.t_cl, dram.t_cl);
         DramSpec {
-            channels: or(self.channels, dram.channels),
-            data_rate: if self.data_rate == 0 { dram.data_rate } else { self.data_rate },
-            t_cl: or(self.t_cl, dram.t_cl),
-            t_rcd: or(self.t_rcd, dram.t_rcd),
-            t_rp: or(self.t_rp, dram.t_rp),
-            t_ras: or(self.t_ras, dram.t_ras),
+            channels: if self.channels == 0 { dram.channels } else { self.channels },
+            data_rate,
+            t_cl,
+            t_cwl: (u64::from(t_cl) * u64::from(dram.t_cwl)).div_ceil(u64::from(dram.t_cl.max(1))) as u32,
+            t_rcd: own_or(self.t_rcd, dram.t_rcd),
+            t_rp: own_or(self.t_rp, dram.t_rp),
+            t_ras: own_or(self.t_ras, dram.t_ras),
+            t_ccd_l: same_time(dram.t_ccd_l),
+            t_rtp: same_time(dram.t_rtp),
+            t_wr: same_time(dram.t_wr),
+            t_rrd_s: same_time(dram.t_rrd_s),
+            t_rrd_l: same_time(dram.t_rrd_l),
+            t_wtr_s: same_time(dram.t_wtr_s),
+            t_wtr_l: same_time(dram.t_wtr_l),
             ..dram.clone()
         }
     }

@@ -131,12 +131,13 @@ impl Plan {
     }
 
     /// The number of the first command that a read which comes now may precede or change. `bank` is the state
-    /// of its bank after all commands.
+    /// of its bank after all commands. `None` if a write of its line is sent after it arrives: it takes its data from
+    /// the queue.
     ///
     /// The scan goes back in time and keeps the row that was open in the bank. The answer may be too early,
     /// never too late.
     #[inline]
-    pub fn first_after(&self, request: &Request, bank: &Bank, rules: &Rules) -> u64 {
+    pub fn first_after(&self, request: &Request, bank: &Bank, rules: &Rules) -> Option<u64> {
         let Rules { rp, rcd, turn, .. } = *rules;
         let mut first = self.end;
         let (mut row, mut precharge) = (bank.row, bank.precharge);
@@ -147,6 +148,9 @@ impl Plan {
             let command = self.at(at);
             if command.column <= request.arrival {
                 break;
+            }
+            if command.request.line == request.line && command.request.write {
+                return None;
             }
             let older = request.precedes(&command.request);
             if command.request.bank == request.bank {
@@ -178,7 +182,7 @@ impl Plan {
                 first = at;
             }
         }
-        first
+        Some(first)
     }
 
     /// The number of the first command that is sent after tick `arrival`.

@@ -368,6 +368,11 @@ fn run_slice(
     });
     let interrupted = result.status == Status::Interrupted || (unfinished && stop.load(Ordering::Relaxed));
     match ended {
+        Ok(()) if interrupted && queued.machine.as_ref().is_none_or(|machine| !machine.has_measured()) => {
+            // What has run is set-up and warm-up.
+            result = empty_result(job, streams);
+            result.outcome = Some("interrupted before its measured region began: nothing was measured".into());
+        }
         Ok(()) if interrupted => {
             result.status = Status::Interrupted;
             result.outcome = Some("interrupted before its end: the result is that of the part that ran".into());

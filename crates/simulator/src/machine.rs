@@ -72,6 +72,11 @@ impl Machine {
         }
     }
 
+    /// Whether the measured region has begun.
+    pub fn has_measured(&self) -> bool {
+        self.measures_since.is_some()
+    }
+
     /// Instructions executed in the current phase, over all cores, and their total if it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         let done = match &self.sampler {

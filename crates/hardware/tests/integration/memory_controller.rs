@@ -69,6 +69,37 @@ fn writes_wait_and_a_read_of_a_queued_line_takes_its_data_from_the_queue() {
 }
 
 #[test]
+fn a_read_takes_its_data_from_a_write_that_is_decided_on_but_not_sent_yet() {
+    let ready = |arrival| {
+        let mut dram = dram(DramSpec { write_high: 2, ..plain() });
+        dram.read(line(0, 1, 0), false, 500);
+        // Their row opens at 1000, and their columns are at 1022 and 1030.
+        dram.write(line(0, 0, 0), false, 1000);
+        dram.write(line(0, 0, 1), false, 1000);
+        // It waits for both: they are decided on.
+        assert_eq!(dram.read(line(0, 1, 1), false, 1010), 1030 + 16 + 4 + 4 + HIT);
+        dram.read(line(0, 0, 1), false, arrival)
+    };
+    assert_eq!(ready(1020), 1021);
+    assert_eq!(ready(1029), 1030);
+    assert_eq!(ready(1031), 1030 + 16 + 4 + 12 + HIT, "after tWTR_L");
+}
+
+#[test]
+fn a_write_merges_with_one_of_its_line_in_a_batch() {
+    let mut dram = dram(DramSpec { write_high: 2, ..plain() });
+    dram.write(line(0, 0, 0), false, 1000);
+    dram.write(line(0, 0, 1), false, 1000);
+    // The batch begins before its column command, which is the first.
+    assert_eq!(dram.read(line(0, 1, 0), false, 999), 999 + MISS);
+    dram.write(line(0, 0, 1), false, 1001);
+    assert_eq!(dram.read(line(0, 0, 0), false, 1001), 1002);
+    dram.drain();
+    let counters = dram.counters();
+    assert_eq!((counters.writes_merged, counters.reads_forwarded, counters.bus_busy), (1, 1, 4 * 3));
+}
+
+#[test]
 fn a_batch_of_four_writes_holds_a_read_for_its_length_and_the_turn_around() {
     let batch = |read| {
         let mut dram = dram(DramSpec { write_high: 4, ..plain() });
@@ -210,6 +241,26 @@ fn a_row_hit_that_is_not_among_the_oldest_passes_nobody() {
     assert_eq!(hit(3), 1030 + HIT);
     // Row 1 opens at 1000 + tRAS + tRP, and row 0 again when it has been open for tRAS.
     assert_eq!(hit(2), 1000 + 52 + 22 + 52 + CONFLICT);
+}
+
+#[test]
+fn the_writes_of_a_batch_take_no_place_from_the_oldest_reads() {
+    // Row 0 of banks 0 and 1 is open. Two reads wait for other rows of bank 0; a third one would hit in bank 1. Then a
+    // batch of two writes begins.
+    let hit = |read_queue| {
+        let mut dram = dram(DramSpec { read_queue, write_high: 2, ..plain() });
+        dram.read(line(0, 1, 0), false, 500);
+        dram.read(line(0, 0, 0), false, 800);
+        dram.read(line(1, 0, 0), false, 1001);
+        dram.read(line(2, 0, 0), false, 1002);
+        dram.write(line(0, 2, 0), false, 1004);
+        dram.write(line(0, 2, 1), false, 1004);
+        dram.read(line(0, 1, 1), false, 1003)
+    };
+    assert_eq!(hit(3), 1003 + HIT);
+    // The writes' columns are at 1026 and 1034, the first read's is tWTR_L after their data. Then the hit is one of the
+    // two oldest.
+    assert_eq!(hit(2), 1034 + 16 + 4 + 12 + 4 + HIT);
 }
 
 #[test]

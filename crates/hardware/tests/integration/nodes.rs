@@ -182,3 +182,16 @@ fn one_node_changes_nothing() {
     assert_eq!(plain.counters(), one.counters());
     assert!(one.counters().nodes.is_empty());
 }
+
+#[test]
+fn a_faster_bus_does_not_shorten_the_devices_times() {
+    // DDR4-2400 in node 0: tWR 15 ns, tWTR_L 7.5 ns.
+    let slow =
+        DramSpec { data_rate: 2400, t_cl: 16, t_cwl: 12, t_wr: 18, t_wtr_l: 9, t_rcd: 17, ..DramSpec::default() };
+    let own = NodeSpec { data_rate: 4800, t_cl: 40, ..NodeSpec::default() };
+    let fast = own.dram(&slow);
+    assert_eq!((fast.data_rate, fast.t_cl, fast.t_wr, fast.t_wtr_l, fast.t_rcd), (4800, 40, 36, 18, 34));
+    assert_eq!(fast.t_cwl, 30, "the ratio of 12 to 16");
+    assert_eq!(fast.t_faw_ns, slow.t_faw_ns);
+    assert_eq!(NodeSpec::default().dram(&slow), slow);
+}

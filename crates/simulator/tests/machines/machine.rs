@@ -3,9 +3,9 @@
 use crate::support;
 use ambulator_base::{MapKind, ProcessId, Protection, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::spec::{SpecRequest, load};
-use ambulator_simulator::{Comparison, Job, Silent, Status, compare};
+use ambulator_simulator::{Comparison, Job, Phase, Progress, RunResult, Schema, Status, compare};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{DATA, Scripted, counter, outcome, run, spec};
 
 const PAGES: u64 = 4096;
@@ -214,17 +214,43 @@ fn a_run_that_simulates_nothing_fails() {
     assert!(done.outcome.unwrap().contains("nothing was simulated"));
 }
 
+/// Stops all runs when one has advanced in a phase.
+struct StopIn(Phase, Arc<AtomicBool>);
+
+impl Progress for StopIn {
+    fn advanced(&self, _: usize, phase: Phase, instructions: u64, _: Option<u64>) {
+        if phase == self.0 && instructions > 0 {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn finished(&self, _: usize, _: &RunResult, _: &Schema) {}
+}
+
 #[test]
-fn an_interrupted_run_keeps_its_result_so_far() {
-    let stopped = compare(Comparison {
-        jobs: vec![Job { design: "radix".into(), spec: spec("radix", &[]) }],
-        programs: vec![Box::new(scattered(false))],
-        threads: 1,
-        stop: Arc::new(AtomicBool::new(true)),
-        progress: Arc::new(Silent),
-    })
-    .unwrap();
-    assert_eq!(stopped.runs[0].status, Status::Interrupted);
+fn an_interrupted_run_has_what_was_measured_until_then() {
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES * 4096, true).begin();
+    for i in 0..400_000 {
+        program.load(DATA + (i % PAGES) * 4096);
+    }
+    let stopped_in = |phase| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = compare(Comparison {
+            jobs: vec![Job { design: "radix".into(), spec: spec("radix", &["run.warmup=200000"]) }],
+            programs: vec![Box::new(program.clone())],
+            threads: 1,
+            stop: Arc::clone(&stop),
+            progress: Arc::new(StopIn(phase, stop)),
+        });
+        done.unwrap().runs.remove(0)
+    };
+    let run = stopped_in(Phase::Measure);
+    assert_eq!(run.status, Status::Interrupted);
+    assert!(run.simulated_instructions > 0 && run.simulated_instructions < 200_000, "{}", run.simulated_instructions);
+    let run = stopped_in(Phase::Warmup);
+    assert_eq!((run.status, run.simulated_instructions, run.cycles), (Status::Interrupted, 0, 0));
+    assert_eq!(run.outcome.as_deref(), Some("interrupted before its measured region began: nothing was measured"));
 }
 
 #[test]

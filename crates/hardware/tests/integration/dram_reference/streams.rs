@@ -133,7 +133,8 @@ impl Stream {
                 }
             }
             Pattern::Triad { cores, one_bank } => {
-                let core = agent % cores;
+                // Cores take turns where no agents ask for them.
+                let core = if matches!(self.load, Load::Open(_)) { n as usize } else { agent } % cores;
                 let element = self.of_core[core] / 3;
                 let array = self.of_core[core] % 3;
                 self.of_core[core] += 1;
@@ -157,14 +158,19 @@ pub fn streams(memory: &Memory) -> Vec<Stream> {
     let mut all = vec![];
     let mut add = |name: String, load, pattern| all.push(Stream::new(name, load, pattern, memory));
     let mix = |reads, writes| Pattern::Mix { reads, writes };
-    let open: [(&str, Pattern, u32, &[u32]); 6] = [
+    let triad = |cores, one_bank| Pattern::Triad { cores, one_bank };
+    let open: [(&str, Pattern, u32, &[u32]); 10] = [
         ("random reads", Pattern::Random, BURST, &[5, 20, 30, 40, 60, 90]),
         ("sequential reads", Pattern::Sequential, BURST, &[5, 20, 40, 60, 90]),
-        ("one bank", Pattern::OneBank, memory.t_ras + memory.t_rp, &[10, 30, 50, 70, 90]),
+        ("one bank", Pattern::OneBank, memory.t_ras + memory.t_rp, &[5, 10, 30, 50, 70, 90]),
         // Two reads at each arrival.
-        ("dependent pairs", Pattern::Pairs, 2 * BURST, &[5, 20, 30, 40, 60]),
-        ("two reads to a write", mix(2, 1), BURST, &[5, 20, 30, 40, 60]),
-        ("three reads to two writes", mix(3, 2), BURST, &[5, 20, 30, 40, 60]),
+        ("dependent pairs", Pattern::Pairs, 2 * BURST, &[5, 20, 30, 40, 60, 90]),
+        ("two reads to a write", mix(2, 1), BURST, &[5, 20, 30, 40, 60, 90]),
+        ("three reads to two writes", mix(3, 2), BURST, &[5, 20, 30, 40, 60, 90]),
+        ("a triad", triad(1, false), BURST, &[5, 20, 40, 60, 90]),
+        ("a triad of rows in one bank", triad(1, true), BURST, &[5, 20, 40]),
+        ("four triads", triad(4, false), BURST, &[5, 20, 40, 60, 90]),
+        ("four triads of rows in one bank", triad(4, true), BURST, &[5, 20, 40, 60]),
     ];
     for (name, pattern, clocks, loads) in open {
         for percent in loads {
@@ -178,10 +184,10 @@ pub fn streams(memory: &Memory) -> Vec<Stream> {
         ("dependent pairs", Pattern::Pairs, &[1, 4, 16]),
         ("two reads to a write", mix(2, 1), &[1, 4, 16, 64]),
         ("three reads to two writes", mix(3, 2), &[1, 4, 16, 64]),
-        ("a triad", Pattern::Triad { cores: 1, one_bank: false }, &[4, 16]),
-        ("a triad of rows in one bank", Pattern::Triad { cores: 1, one_bank: true }, &[4, 16]),
-        ("four triads", Pattern::Triad { cores: 4, one_bank: false }, &[16, 64]),
-        ("four triads of rows in one bank", Pattern::Triad { cores: 4, one_bank: true }, &[16, 64]),
+        ("a triad", triad(1, false), &[4, 16]),
+        ("a triad of rows in one bank", triad(1, true), &[4, 16]),
+        ("four triads", triad(4, false), &[16, 64]),
+        ("four triads of rows in one bank", triad(4, true), &[16, 64]),
     ];
     for (name, pattern, agents) in closed {
         for agents in agents {
