@@ -68,9 +68,19 @@ impl Verdict {
         };
         let mut text = format!("Best: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
         // Intervals of speed-ups over the baseline may meet although one of two designs is always faster.
-        let is_tie = |other: &&Candidate<'_>| SpeedUp::of(other.run, best.run).is_some_and(|over| !over.differs());
-        let ties = rated.iter().map(|(_, other)| *other).filter(|other| !std::ptr::eq(*other, *best)).filter(is_tie);
-        let ties: Vec<&str> = ties.map(|other| other.run.design.as_str()).collect();
+        let tie = |other: &Candidate<'_>| {
+            let over = SpeedUp::of(other.run, best.run).filter(|over| !over.differs())?;
+            let name = &other.run.design;
+            // Far apart, and so noisy that nothing follows from it.
+            match over.interval().filter(|_| (over.ratio - 1.0).abs() > FAR) {
+                Some(interval) => {
+                    Some(format!("{name} ({:.3} times as fast as it, 95% interval {interval})", over.ratio))
+                }
+                None => Some(name.clone()),
+            }
+        };
+        let ties = rated.iter().map(|(_, other)| *other).filter(|other| !std::ptr::eq(*other, *best));
+        let ties: Vec<String> = ties.filter_map(tie).collect();
         if !ties.is_empty() {
             text += &format!(" Not told apart from it: {}.", ties.join(", "));
         }
@@ -82,6 +92,9 @@ impl Verdict {
         }
     }
 }
+
+/// The ratio of two designs that are not told apart, less 1, from which on its interval is said.
+const FAR: f64 = 0.05;
 
 /// Speed-ups of a mix in which each program counts the same. All others are of the time until the last core
 /// ends.
@@ -323,6 +336,10 @@ mod tests {
         assert!(noisy.ipc > clear.ipc);
         let said = &Verdict::of(&[of(&radix, &radix), of(&noisy, &radix), of(&clear, &radix)]).sentences[1];
         assert!(said.starts_with("Best: clear, ") && said.ends_with(" Not told apart from it: noisy."), "{said}");
+        // Far from it, it is said how little is known.
+        let far = windows("far", 1.0, |window| if window < 2 { 40_000 } else { 3_000 });
+        let said = &Verdict::of(&[of(&radix, &radix), of(&far, &radix), of(&clear, &radix)]).sentences[1];
+        assert!(said.contains("it: far (0.838 times as fast as it, 95% interval ") && said.ends_with(")."), "{said}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) enum TranslationPath {
     Conventional,
     /// VMAs before the caches, which are indexed by intermediate addresses, and pages after the last level.
     Intermediate,
-    /// The kernel's own page state, at once: the upper bound of all designs.
+    /// The kernel's own page state, at once: the bound of designs with the same paging policy.
     Perfect,
 }
 
