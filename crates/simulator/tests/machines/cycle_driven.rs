@@ -8,7 +8,9 @@ use crate::support;
 
 use ambulator_base::{RecordKind, RecordSource};
 use ambulator_simulator::{Comparison, Job, Silent, compare};
+use ambulator_trace::{TraceOptions, open_trace};
 use model::{Choices, Reference};
+use std::path::Path;
 use std::sync::Arc;
 use support::{CODE, DATA, Scripted, run, spec};
 
@@ -180,9 +182,13 @@ fn kernel(name: &str) -> ambulator_workloads::ProgramRequest {
 
 /// Instructions per cycle and cycles of a walk of a kernel, in the simulator and in the cycle-driven model.
 fn both_run(design: &str, request: &ambulator_workloads::ProgramRequest, settings: &[&str]) -> [(f64, f64); 2] {
+    both_run_of(design, || ambulator_workloads::open(request).unwrap(), settings)
+}
+
+/// The same of any program.
+fn both_run_of(design: &str, open: impl Fn() -> Box<dyn RecordSource>, settings: &[&str]) -> [(f64, f64); 2] {
     const INSTRUCTIONS: u64 = 100_000;
     const WARMUP: u64 = 20_000;
-    let open = || ambulator_workloads::open(request).unwrap();
     let (warmup, instructions) = (format!("run.warmup={WARMUP}"), format!("run.instructions={INSTRUCTIONS}"));
     let spec = spec(design, &[settings, &[&warmup, &instructions]].concat());
     let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(WARMUP, INSTRUCTIONS);
@@ -255,5 +261,23 @@ fn accesses_that_wait_for_mshrs_take_the_same_time() {
         ("speed-up of a perfect TLB", (perfect.0 / radix.0, perfect.1 / radix.1), 0.05),
     ] {
         assert!((ours / theirs - 1.0).abs() < bound, "{what}: {ours:.4}, and {theirs:.4} cycle by cycle");
+    }
+}
+
+#[test]
+fn a_captured_program_takes_the_same_time() {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb");
+    let open = || open_trace(&trace, &TraceOptions::default()).unwrap() as Box<dyn RecordSource>;
+    for settings in [["dram.channels=1", "l2.prefetcher=\"none\""], ["dram.channels=4", "l2.prefetcher=\"stream\""]] {
+        let on = |design| both_run_of(design, open, &settings)[0];
+        let (radix, thp, perfect) = (on("radix"), on("thp"), on("perfect-tlb"));
+        for (what, (ours, theirs), bound) in [
+            ("instructions a cycle", radix, 0.05),
+            ("speed-up of huge pages", (thp.0 / radix.0, thp.1 / radix.1), 0.03),
+            ("speed-up of a perfect TLB", (perfect.0 / radix.0, perfect.1 / radix.1), 0.03),
+        ] {
+            let off = ours / theirs - 1.0;
+            assert!(off.abs() < bound, "{what}: {ours:.4}, and {theirs:.4} cycle by cycle; with {settings:?}");
+        }
     }
 }
