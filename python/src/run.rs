@@ -14,7 +14,7 @@ use ambulator_experiments::{
     BOUND, Bounds, Cell, Checkpoints, Programs, Reuse, Runner, Store, difference_from_presets, memory_available,
 };
 use ambulator_simulator::spec::{RunMode, Spec, SpecRequest, option_settings, unused};
-use ambulator_simulator::{Job, RunResult, Status, check_mix, placement_warnings};
+use ambulator_simulator::{Job, RunResult, Status, check_mix, colour_warnings};
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -379,7 +379,7 @@ pub fn run_through(
             ended.map_or_else(|| not_started(&cell.design, &cell.programs.label, &spec), |ended| ended.run)
         })
         .collect();
-    let notes = distinct_notes(done.notes.into_iter().chain(placement_warnings(&runs)).chain(warnings));
+    let notes = distinct_notes(done.notes.into_iter().chain(colour_warnings(&runs)).chain(warnings));
     let infos = cells.into_iter().map(|cell| cell.info).collect();
     Ok(Finished { infos, runs, stored, groups, schema, notes, command: Vec::new(), seconds: 0.0 })
 }

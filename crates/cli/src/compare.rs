@@ -15,7 +15,7 @@ use ambulator_experiments::{
 };
 use ambulator_simulator::spec::{Sampling, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
-    Comparison, Job, Outcome, READ_ONCE, RunResult, Status, check_mix, open_mix, placement_warnings, set_speedups,
+    Comparison, Job, Outcome, READ_ONCE, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
 };
 use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
@@ -391,7 +391,7 @@ pub fn run_cells(
         of_jobs.iter_mut().zip(runs).for_each(|(of_job, run)| of_job.push(run));
     }
     let runs: Vec<RunResult> = of_jobs.into_iter().filter_map(mean_over_seeds).collect();
-    let notes = distinct_notes(notes.into_iter().chain(placement_warnings(&runs)));
+    let notes = distinct_notes(notes.into_iter().chain(colour_warnings(&runs)));
     Ok(Ran { outcome: Outcome { runs, schema, notes, fewer_threads: finished.fewer_threads }, stored, told, status })
 }
 

@@ -12,7 +12,7 @@ use crate::study::Study;
 use crate::vocabulary::Term;
 use crate::whole::{Whole, WholeProgram, whole_programs};
 use ambulator_base::distinct_notes;
-use ambulator_simulator::{RunResult, Status, placement_warnings};
+use ambulator_simulator::{RunResult, Status, colour_warnings};
 use comfy_table::{ContentArrangement, Table, presets};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -408,7 +408,7 @@ pub fn reproduce(figure: &Figure, size: Size, whole: Option<Whole>, runner: &Run
     let runs = of_seeds[0].clone();
     let of_program = runs.chunk_by(|(one, _), (other, _)| one == other);
     let mut remarks: Vec<String> = of_program
-        .flat_map(|runs| placement_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
+        .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
         .collect();
     remarks.extend(runs.iter().filter_map(|(_, run)| untimed_daemons(run)));
     let over = |metric: &Metric, of_seeds: &[Vec<(String, RunResult)>]| {

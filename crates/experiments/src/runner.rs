@@ -9,8 +9,8 @@ use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unl
 use ambulator_simulator::phases::PhasePlan;
 use ambulator_simulator::spec::{Sampling, Spec};
 use ambulator_simulator::{
-    Checkpoint, Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, compare_planned,
-    join_schemas, open_mix, placement_warnings,
+    Checkpoint, Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings,
+    compare_planned, join_schemas, open_mix,
 };
 use ambulator_workloads::ProgramRequest;
 use ambulator_workloads::graph::GraphKeeper;
@@ -448,7 +448,7 @@ impl Runner {
             Ok(outcome) => {
                 let mut finished = lock(&shared.finished);
                 // Those compare with cells that ran here, and not with stored ones.
-                let of_runs = placement_warnings(&outcome.runs);
+                let of_runs = colour_warnings(&outcome.runs);
                 finished.notes.extend(outcome.notes.into_iter().filter(|note| !of_runs.contains(note)));
                 finished.fewer_threads = finished.fewer_threads.take().or(outcome.fewer_threads);
             }

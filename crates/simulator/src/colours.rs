@@ -66,7 +66,7 @@ const COSTLY: f64 = 1.1;
 /// A sentence for each run whose resident pages lie in so few page colours that the caches miss more by it.
 /// In a comparison, a run counts as such only if another, with its pages in more colours, misses that cache
 /// less.
-pub(crate) fn colour_warnings(runs: &[RunResult]) -> Vec<String> {
+pub fn colour_warnings(runs: &[RunResult]) -> Vec<String> {
     let caches = [("l2", "L2 cache", "l2_cache_mpki"), ("llc", "last-level cache", "llc_mpki")];
     let mut warnings = Vec::new();
     for run in runs {

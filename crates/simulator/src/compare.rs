@@ -1,10 +1,10 @@
 //! Runs several designs on one decoding of the input, in parallel on the sim host's cores.
 
 use crate::checkpoint::{Checkpoint, CheckpointStart};
+use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
 use crate::phases::PhasePlan;
-use crate::placement_warnings::placement_warnings;
 use crate::result::{CoreResult, RunResult, Schema, Status, join_schemas};
 use crate::spec::{Sampling, Spec};
 use crate::stream::SharedStream;
@@ -81,7 +81,7 @@ pub struct Outcome {
     /// Unit and meaning of every counter that any run has ([`join_schemas`]).
     pub schema: Schema,
     /// Notes on the programs as far as they were read ([`RecordSource::notes`]), and warnings on the runs
-    /// ([`crate::placement_warnings`]), each sentence once.
+    /// ([`crate::colour_warnings`]), each sentence once.
     pub notes: Vec<String>,
     /// Why there were fewer threads than asked for, if the sim host refused some: a sentence. The results are
     /// the same.
@@ -205,7 +205,7 @@ pub fn compare_planned(comparison: Comparison, mut plans: Vec<Option<PhasePlan>>
     set_speedups(&mut runs);
     let schema = join_schemas(&queue.schemas);
     let told = streams.iter().flat_map(|stream| stream.notes());
-    let notes = distinct_notes(told.chain(placement_warnings(&runs)).chain(unwritten));
+    let notes = distinct_notes(told.chain(colour_warnings(&runs)).chain(unwritten));
     Ok(Outcome { runs, schema, notes, fewer_threads })
 }
 

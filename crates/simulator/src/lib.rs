@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod assemble;
-mod bank_conflicts;
 mod bound;
 mod catalogue;
 mod census;
@@ -31,7 +30,6 @@ mod oracle_tests;
 mod os_events;
 mod path;
 pub mod phases;
-mod placement_warnings;
 mod profile;
 mod report;
 mod result;
@@ -55,6 +53,7 @@ mod windows;
 
 pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use checkpoint::{Checkpoint, CheckpointStart, LoadState, SaveState};
+pub use colours::colour_warnings;
 pub use compare::{
     Comparison, Job, Outcome, Progress, READ_ONCE, Silent, compare, compare_planned, set_speedups, weighted_speedup,
 };
@@ -62,7 +61,6 @@ pub use error::{SimError, Stop};
 pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
-pub use placement_warnings::placement_warnings;
 pub use profile::{Misses, Profile, ProfiledCode, ProfiledMapping};
 pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, MeasuredInterval, RunResult, Sampled,
