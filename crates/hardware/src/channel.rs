@@ -272,16 +272,13 @@ impl Channel {
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
         if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(&request) {
-            self.tally.forwarded += 1;
-            return request.arrival + self.rules.clock;
+            return self.forward(&request);
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         let bank = &self.banks[request.bank as usize].bank;
         let Some(first) = self.plan.first_after(&request, bank, &self.rules) else {
-            // A write of its line has been sent to the plan, but not at this time.
-            self.tally.forwarded += 1;
-            return request.arrival + self.rules.clock;
+            return self.forward(&request);
         };
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
@@ -317,6 +314,12 @@ impl Channel {
             self.serve();
         }
         self.awaited.retell(line)
+    }
+
+    /// A read takes its data from a waiting write: the tick at which they are there.
+    fn forward(&mut self, request: &Request) -> u64 {
+        self.tally.forwarded += 1;
+        request.arrival + self.rules.clock
     }
 
     #[cold]
