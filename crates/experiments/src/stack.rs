@@ -5,22 +5,24 @@ use crate::row::CORE_STACK;
 use crate::vocabulary::{Term, TermKind};
 use ambulator_simulator::RunResult;
 
-/// Parts of a stack: the end of the counter's name, and what it is in a sentence.
-const PARTS: [(&str, &str); 13] = [
-    ("base", "instructions that nothing delays"),
-    ("branch", "mispredicted branches"),
-    ("front", "instruction fetches"),
-    ("tlb", "look-ups of TLBs"),
+/// Parts of a stack: the end of the counter's name, its label in tables, and what it is in a sentence.
+const PARTS: [(&str, &str, &str); 15] = [
+    ("base", "base", "instructions that nothing delays"),
+    ("branch", "branch mispredictions", "mispredicted branches"),
+    ("front", "front end", "instruction fetches"),
+    ("tlb_l1", "L1 TLB", "look-ups of the L1 TLB"),
+    ("tlb_l2", "L2 TLB", "look-ups of the L2 TLB"),
     // Look-ups in memory: those of lookasides that load what they look in.
-    ("walk_l1", "page walks and look-ups served by the L1 cache"),
-    ("walk_l2", "page walks and look-ups served by the L2 cache"),
-    ("walk_llc", "page walks and look-ups served by the last-level cache"),
-    ("walk_dram", "page walks and look-ups served by DRAM"),
-    ("l1", "data from the L1 cache"),
-    ("l2", "data from the L2 cache"),
-    ("llc", "data from the last-level cache"),
-    ("dram", "data from DRAM"),
-    ("stores", "stores"),
+    ("walk_l1", "walks served by L1", "page walks and look-ups served by the L1 cache"),
+    ("walk_l2", "walks served by L2", "page walks and look-ups served by the L2 cache"),
+    ("walk_llc", "walks served by LLC", "page walks and look-ups served by the last-level cache"),
+    ("walk_dram", "walks served by DRAM", "page walks and look-ups served by DRAM"),
+    ("walk_joined", "walks of others, joined", "page walks of other accesses that were joined"),
+    ("l1", "data from L1", "data from the L1 cache"),
+    ("l2", "data from L2", "data from the L2 cache"),
+    ("llc", "data from LLC", "data from the last-level cache"),
+    ("dram", "data from DRAM", "data from DRAM"),
+    ("stores", "stores", "stores"),
 ];
 
 /// The causes of the operating system's cycles: the counter's end below `kernel.cycles`, and its words.
@@ -38,7 +40,7 @@ const CAUSES: [(&str, &str); 9] = [
 
 /// What the parts of a stack mean.
 pub(crate) fn terms() -> Vec<Term> {
-    let parts = PARTS.iter().map(|(part, words)| (*words, format!("core.window.stack_{part}")));
+    let parts = PARTS.iter().map(|(part, _, words)| (*words, format!("core.window.stack_{part}")));
     let causes = CAUSES.iter().map(|(cause, words)| (*words, format!("kernel.cycles.{cause}")));
     let os = (Family::OS_WORDS, "core.window.stack_os".to_owned());
     // Of each core: the columns, and the keys of `cores[].stack`.
@@ -47,7 +49,7 @@ pub(crate) fn terms() -> Vec<Term> {
         shows: vec![format!("core.window.stack_{part}")],
         ..Term::new(TermKind::Column, format!("{CORE_STACK}{part}"), "By core: a part of its cycle stack.")
     };
-    let of_cores = PARTS.iter().map(|(part, _)| *part).chain(["os"]).map(of_core);
+    let of_cores = PARTS.iter().map(|(part, ..)| *part).chain(["os"]).map(of_core);
     let all = parts.chain(causes).chain([os]);
     of_cores
         .chain(
@@ -78,11 +80,10 @@ impl Family {
 
     /// The family of a part, by its words.
     pub fn of(words: &str) -> Family {
-        let part = PARTS.iter().find(|(_, of)| *of == words).map(|(part, _)| *part);
+        let part = PARTS.iter().find(|(.., of)| *of == words).map(|(part, ..)| *part);
         match part {
             Some("base" | "branch" | "front") => Family::Instructions,
-            Some("tlb") => Family::Translation,
-            Some(part) if part.starts_with("walk_") => Family::Translation,
+            Some(part) if part.starts_with("tlb_") || part.starts_with("walk_") => Family::Translation,
             Some("stores") => Family::Stores,
             Some(_) => Family::Data,
             None => Family::OperatingSystem,
@@ -110,7 +111,7 @@ impl CycleStack {
         stack("base")?;
         let per_kilo = 1000.0 / run.simulated_instructions.max(1) as f64;
         let value = |part: &str| stack(part).unwrap_or(0) as f64 * per_kilo;
-        let mut parts: Vec<_> = PARTS.iter().map(|(part, words)| (*words, value(part))).collect();
+        let mut parts: Vec<_> = PARTS.iter().map(|(part, _, words)| (*words, value(part))).collect();
         let charged = |cause: &str| {
             let of = |kernel: &str| counter(&format!("{kernel}.cycles.{cause}")).unwrap_or(0) as f64;
             of("kernel") + of("hypervisor")
@@ -129,8 +130,16 @@ impl CycleStack {
         self.parts.iter().map(|(_, cycles)| cycles).sum()
     }
 
+    /// Every part that a stack may have, in its order: its words, its label in tables, and the counter that it shows.
+    pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+        let parts = PARTS.iter().map(|(part, label, words)| (*words, *label, format!("core.window.stack_{part}")));
+        let causes = CAUSES.iter().map(|(cause, words)| (*words, *words, format!("kernel.cycles.{cause}")));
+        let os = (Family::OS_WORDS, Family::OS_WORDS, "core.window.stack_os".to_owned());
+        parts.chain(causes).chain([os])
+    }
+
     /// Cycles of a part, by its words; 0 if there is none.
-    fn part(&self, words: &str) -> f64 {
+    pub(crate) fn part(&self, words: &str) -> f64 {
         self.parts.iter().find(|(of, _)| *of == words).map_or(0.0, |(_, cycles)| *cycles)
     }
 
@@ -200,7 +209,7 @@ mod tests {
         let of = |words: &str| Family::of(words);
         assert_eq!(of("mispredicted branches"), Family::Instructions);
         assert_eq!(
-            (of("look-ups of TLBs"), of("page walks and look-ups served by DRAM")),
+            (of("look-ups of the L2 TLB"), of("page walks and look-ups served by DRAM")),
             (Family::Translation, Family::Translation)
         );
         assert_eq!((of("data from DRAM"), of("stores")), (Family::Data, Family::Stores));

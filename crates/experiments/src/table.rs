@@ -5,6 +5,7 @@ use crate::interval::{Spread, half_of};
 use crate::number::{bytes, count, short};
 use crate::row::MEASURE;
 use crate::sampling;
+use crate::stack::CycleStack;
 use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -180,8 +181,9 @@ pub(crate) fn terms() -> Vec<Term> {
     ];
     let rows = ROWS.iter().map(|(label, shows, _)| (*label, *shows));
     let rows = rows.chain(others).map(|(label, shows)| Term::row(label, shows));
-    let stack = STACK.iter().chain([&ALL_CYCLES, &(CPI, ALL_CYCLES.1), &(CPI_OF_CORES, ALL_CYCLES.1)]);
-    let stack = stack.map(|(label, measure)| Term::row(label, &[&format!("{MEASURE}{measure}")]));
+    let all = [ALL_CYCLES, (CPI, ALL_CYCLES.1), (CPI_OF_CORES, ALL_CYCLES.1)];
+    let all = all.map(|(label, measure)| Term::row(label, &[&format!("{MEASURE}{measure}")]));
+    let stack = CycleStack::rows().map(|(_, label, counter)| Term::row(label, &[&counter])).chain(all);
     rows.chain(stack).map(|term| term.at("tables of run and compare")).collect()
 }
 
@@ -261,20 +263,7 @@ pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
     Some(tables.collect::<Vec<_>>().join("\n"))
 }
 
-/// Parts of the cycle stack: label and measure. They add up to [`ALL_CYCLES`].
-const STACK: [(&str, &str); 11] = [
-    ("base", "cpi_base"),
-    ("branch mispredictions", "cpi_branch"),
-    ("front end", "cpi_front"),
-    ("TLB look-ups", "cpi_tlb"),
-    ("page walks and look-ups in memory", "cpi_walk"),
-    ("data from L1", "cpi_l1"),
-    ("data from L2", "cpi_l2"),
-    ("data from LLC", "cpi_llc"),
-    ("data from DRAM", "cpi_dram"),
-    ("stores", "cpi_stores"),
-    ("operating system", "cpi_os"),
-];
+/// All parts of the cycle stack together.
 const ALL_CYCLES: (&str, &str) = ("all", "cpi");
 /// What a part must have in one design to be shown: it would be 0.000.
 const LEAST_SHOWN: f64 = 0.0005;
@@ -293,12 +282,14 @@ pub fn stack_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
 /// The designs that have a cycle stack, and the rows of its table.
 fn stack_rows(runs: &[RunResult]) -> Option<(Vec<String>, Rows)> {
     let shown: Vec<&RunResult> = runs.iter().filter(|run| run.measure(ALL_CYCLES.1) > 0.0).collect();
-    let row = |(label, measure): (&'static str, &str)| {
-        let cell = |run: &&RunResult| with_interval(run, None, |run| Some(run.measure(measure)), three_digits);
-        (label, shown.iter().map(cell).collect())
+    let row = |label: &'static str, value: &dyn Fn(&RunResult) -> Option<f64>| {
+        (label, shown.iter().map(|run| with_interval(run, None, value, three_digits)).collect())
     };
-    let of_any = |(_, measure): &(&str, &str)| shown.iter().any(|run| run.measure(measure) >= LEAST_SHOWN);
-    let rows = STACK.into_iter().filter(of_any).chain([ALL_CYCLES]).map(row).collect();
+    let per_instruction = |run: &RunResult, words: &str| CycleStack::of(run).map(|stack| stack.part(words) / 1000.0);
+    let of_any = |words: &str| shown.iter().any(|run| per_instruction(run, words).unwrap_or(0.0) >= LEAST_SHOWN);
+    let parts = CycleStack::rows().filter(|(words, ..)| of_any(words));
+    let mut rows: Rows = parts.map(|(words, label, _)| row(label, &|run| per_instruction(run, words))).collect();
+    rows.push(row(ALL_CYCLES.0, &|run| Some(run.measure(ALL_CYCLES.1))));
     (!shown.is_empty()).then(|| (shown.iter().map(|run| run.design.clone()).collect(), rows))
 }
 
@@ -425,19 +416,21 @@ mod tests {
     #[test]
     fn the_cycle_stack_has_a_table_whose_last_row_is_the_sum() {
         let mut radix = run("radix", 1000);
-        radix.measures =
-            [("cpi", 2.5), ("cpi_base", 0.25), ("cpi_walk", 2.25), ("cpi_os", 0.0)].map(|(n, v)| (n.into(), v)).into();
+        radix.measures.insert("cpi".into(), 2.5);
+        let counters = [("base", 250), ("walk_dram", 2000), ("tlb_l2", 50), ("os", 200)];
+        radix.counters = counters.map(|(part, cycles)| (format!("core.window.stack_{part}"), cycles)).into();
+        radix.counters.extend([("kernel.cycles.fault".into(), 30), ("kernel.cycles.zero".into(), 10)]);
         let table = stack_table(&[radix.clone(), run("untimed", 1000)], None).unwrap();
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(rows[1].contains(&"radix") && !table.contains("untimed"), "{table}");
         assert!(rows[3].contains(&"base") && rows[3].contains(&"0.250"), "{table}");
-        assert!(
-            table.contains("│ page walks and look-ups in memory   2.250 │")
-                && rows[5].contains(&"all")
-                && rows[5].contains(&"2.500"),
-            "{table}"
-        );
-        assert_eq!(rows.len(), 7, "no row for what no design has: {table}");
+        let cells =
+            [("L2 TLB", "0.050"), ("walks served by DRAM", "2.000"), ("page faults", "0.150"), ("all", "2.500")];
+        for (label, value) in cells {
+            let row = table.lines().find(|line| line.contains(label)).unwrap_or_else(|| panic!("{label}: {table}"));
+            assert!(row.split_whitespace().any(|cell| cell == value), "{label}: {table}");
+        }
+        assert_eq!(rows.len(), 10, "no row for what no design has: {table}");
         assert_eq!(stack_table(&[run("untimed", 1000)], None), None);
         assert!(!table.contains("mean of the cores"), "{table}");
         radix.cores = vec![CoreResult::default(); 2];

@@ -41,8 +41,12 @@ counters! {
         stack_branch: Cycles timed,
         /// Cycle stack: cycles without commit for instruction fetch or its translation.
         stack_front: Cycles timed,
-        /// Cycle stack: cycles in which the oldest instruction waited for TLBs.
-        stack_tlb: Cycles timed,
+        /// Cycle stack: cycles in which the oldest instruction waited for the L1 TLB alone.
+        stack_tlb_l1: Cycles timed,
+        /// Cycle stack: cycles in which it waited for the L2 TLB, or what is looked up beside it without a load.
+        stack_tlb_l2: Cycles timed,
+        /// Cycle stack: cycles in which it waited for a walk or a look-up of another access that it joined.
+        stack_walk_joined: Cycles timed,
         /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load L1 served.
         stack_walk_l1: Cycles timed,
         /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load L2 served.

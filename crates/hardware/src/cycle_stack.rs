@@ -5,6 +5,12 @@
 use crate::Served;
 use ambulator_base::State;
 
+/// [`crate::InFlight::translation`] of an access that what stands behind the L1 TLBs has translated without a load: the
+/// L2 TLB, or a lookaside or a walk cache that has all of it.
+pub const BY_L2_TLB: u8 = 5;
+/// [`crate::InFlight::translation`] of an access whose entry a walk or a look-up of another access was about to fill.
+pub const BY_JOINED_WALK: u8 = 6;
+
 /// What the commit of instructions waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 #[repr(u8)]
@@ -14,7 +20,9 @@ pub(crate) enum Cause {
     Base,
     Branch,
     Front,
-    Tlb,
+    L1Tlb,
+    L2Tlb,
+    JoinedWalk,
     WalkL1,
     WalkL2,
     WalkLlc,
@@ -29,10 +37,12 @@ pub(crate) enum Cause {
 
 impl Cause {
     /// All but the base, which is what remains of the run's time.
-    pub const ALL: [Cause; 13] = [
+    pub const ALL: [Cause; 15] = [
         Cause::Branch,
         Cause::Front,
-        Cause::Tlb,
+        Cause::L1Tlb,
+        Cause::L2Tlb,
+        Cause::JoinedWalk,
         Cause::WalkL1,
         Cause::WalkL2,
         Cause::WalkLlc,
@@ -60,11 +70,13 @@ impl Cause {
     #[inline(always)]
     pub fn of_translation(translation: u8) -> Cause {
         match translation & 7 {
-            0 => Cause::Tlb,
+            0 => Cause::L1Tlb,
             1 => Cause::WalkL1,
             2 => Cause::WalkL2,
             3 => Cause::WalkLlc,
-            _ => Cause::WalkDram,
+            4 => Cause::WalkDram,
+            BY_L2_TLB => Cause::L2Tlb,
+            _ => Cause::JoinedWalk,
         }
     }
 }

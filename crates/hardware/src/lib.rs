@@ -34,6 +34,7 @@ pub use cache::CacheCounters;
 pub use copies::CopyId;
 pub use core_counters::CoreCounters;
 pub use core_spec::{CoreSpec, PredictorKind, StoreRequest};
+pub use cycle_stack::{BY_JOINED_WALK, BY_L2_TLB};
 pub use dram::{Dram, DramCounters};
 pub use dram_log::{DramAccess, DramEvent, TICKS_PER_CYCLE};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};

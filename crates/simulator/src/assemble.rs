@@ -133,9 +133,13 @@ impl Machine {
                 tlb_prefetcher: new_tlb_prefetcher.as_mut().map(|new| new(number)),
                 front_side: new_front_side.as_mut().map(|new| new(number)),
             };
+            let mmu = Mmu::new(&spec.mmu, sockets, timing);
+            // One cycle of the look-up overlaps the indexing of the L1 cache; a front side's first level is part of it.
+            let sides = mmu.has_front_side();
+            let l1_tlb = if sides { 0 } else { spec.mmu.l1_latency.saturating_sub(1) };
             cores.push(Core {
-                window: CoreWindow::new(&spec.core),
-                mmu: Mmu::new(&spec.mmu, sockets, timing),
+                window: CoreWindow::new(&spec.core).with_l1_tlb(l1_tlb, sides),
+                mmu,
                 traffic: WalkTraffic::default(),
                 slowest_walk_load: 0,
                 awaited_table: AwaitedTable::default(),

@@ -6,9 +6,10 @@ use crate::profile::Misses;
 use crate::stream::SharedStream;
 use ambulator_base::{AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::{
-    Access, AwaitedWalk, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled, WalkInFlight,
+    Access, AwaitedWalk, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
+    WalkInFlight,
 };
-use ambulator_mmu::{AwaitedTable, Mmu, WalkTraffic};
+use ambulator_mmu::{AwaitedTable, Mmu, MmuCounters, WalkTraffic};
 use std::sync::Arc;
 
 ambulator_base::counters! {
@@ -66,6 +67,15 @@ pub(crate) enum CorePhase {
 /// cores of the papers hold about 1500 micro-operations, about 64 lines of code; a direct-mapped buffer of
 /// that size models this.
 pub(crate) const FRONT_END_LINES: usize = 64;
+
+/// What an MMU has counted of how it translates.
+#[derive(Clone, Copy)]
+pub(crate) struct LookedUp {
+    pub l1d_tlb_misses: u64,
+    pub l2_tlb_hits: u64,
+    pub joined: u64,
+    pub walks: u64,
+}
 
 pub(crate) struct Core {
     pub window: CoreWindow,
@@ -154,13 +164,32 @@ impl Core {
         *count += 1;
     }
 
-    /// How the latest access was translated, in the terms of [`InFlight::translation`], if there were `walks` page
-    /// walks before it.
+    /// What the MMU has counted so far.
+    #[inline(always)]
+    pub fn looked_up(&self) -> LookedUp {
+        let MmuCounters { l1d_tlb_misses, l2_tlb_hits, joined, walks, .. } = self.mmu.counters;
+        LookedUp { l1d_tlb_misses, l2_tlb_hits, joined, walks }
+    }
+
+    /// How the latest access was translated, in the terms of [`InFlight::translation`], if `before` it the MMU had
+    /// counted so much.
     ///
     /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
     #[inline(always)]
-    pub fn translation_since(&self, walks: u64) -> u8 {
-        self.slowest_walk_load | if self.mmu.counters.walks == walks { 0 } else { WALKED }
+    pub fn translation_since(&self, before: &LookedUp) -> u8 {
+        let (now, loads) = (self.looked_up(), self.slowest_walk_load);
+        let without_loads = if loads == 0 { BY_L2_TLB } else { loads };
+        if now.walks != before.walks {
+            without_loads | WALKED
+        } else if now.joined != before.joined {
+            BY_JOINED_WALK
+        } else if now.l2_tlb_hits != before.l2_tlb_hits {
+            BY_L2_TLB
+        } else if now.l1d_tlb_misses != before.l1d_tlb_misses {
+            without_loads
+        } else {
+            loads
+        }
     }
 
     /// Counts where a load or a store that asked at `asked` found its line, and if it walked

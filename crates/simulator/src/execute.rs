@@ -11,7 +11,7 @@ use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{Access, AwaitedWalk, Event, EventKind, InFlight, Served};
 use ambulator_mmu::{AwaitedTable, Verification};
 
-/// Flag of a translation that walked; the lower bits say which level served its slowest load.
+/// Flag of a translation that walked; the lower bits say how [`InFlight::translation`] has it.
 pub(crate) const WALKED: u8 = 8;
 
 /// The kind of access of a load or a store.
@@ -200,9 +200,9 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         core.slowest_walk_load = 0;
         core.awaited_table = AwaitedTable::default();
-        let walks = core.mmu.counters.walks;
+        let before = core.looked_up();
         let located = self.translate(number, pc, va, access, now)?;
-        Ok((located, self.hw.cores[number].translation_since(walks)))
+        Ok((located, self.hw.cores[number].translation_since(&before)))
     }
 
     /// Whether an access needs no page fault.

@@ -317,7 +317,7 @@ measures! {
     "cpi_branch", "cycles", "Part of `cpi` without commit after mispredicted branches.";
     "cpi_front", "cycles", "Part of `cpi` without commit for instruction fetch, its translation included.";
     "cpi_tlb", "cycles", "Part of `cpi` in which the oldest instruction waited for look-ups of TLBs.";
-    "cpi_walk", "cycles", "Part of `cpi` in which it waited for page walks or lookasides.";
+    "cpi_walk", "cycles", "Part of `cpi` in which it waited for page walks or lookasides, its own or those of others that it joined.";
     "cpi_l1", "cycles", "Part of `cpi` in which it waited for data from L1 or the store queue.";
     "cpi_l2", "cycles", "Part of `cpi` in which it waited for data from L2.";
     "cpi_llc", "cycles", "Part of `cpi` in which it waited for data from the last-level cache.";

@@ -108,7 +108,8 @@ pub(super) fn limits(run: &RunResult, headroom: Option<&Headroom>) -> Vec<Limit>
     let (misses, latency) = (run.measure("l2_tlb_mpki"), run.measure("walk_latency_mean"));
     let far = ["walk_served_llc", "walk_served_dram"].map(|name| run.measure(name)).iter().sum::<f64>();
     let stack = |part: &str| counter(run, &format!("core.window.stack_{part}"));
-    let (near, long) = (stack("tlb") + stack("walk_l1") + stack("walk_l2"), stack("walk_llc") + stack("walk_dram"));
+    let near = stack("tlb_l1") + stack("tlb_l2") + stack("walk_l1") + stack("walk_l2");
+    let long = stack("walk_llc") + stack("walk_dram");
     let (kind, because) = if long > near {
         let because = format!(
             "A page walk takes {latency:.0} cycles: {:.0}% of its loads come from the last-level cache or main memory. \

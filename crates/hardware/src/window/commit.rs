@@ -98,7 +98,8 @@ impl CoreWindow {
             }
             let commit = commit_slot(entry, committed, entry.done * width);
             if commit > committed + entry.instructions() {
-                waited_for(entry, committed, commit, width, &mut self.stack, &mut self.waited);
+                let beyond_l1 = (self.l1_tlb, self.beyond_l1_tlb);
+                waited_for(entry, committed, commit, width, beyond_l1, &mut self.stack, &mut self.waited);
             }
             committed = commit;
             entry.done = commit;
@@ -182,9 +183,18 @@ pub(super) fn commit_slot(entry: &Entry, committed: u64, done: u64) -> u64 {
 
 /// The oldest record commits at `commit`, later than at full width after `committed`, when the last one did:
 /// adds the slots between to the cycle stack. It dispatched late; then it waited for its operands, its
-/// translation and its data, of which the latest counts first.
+/// translation and its data, of which the latest counts first. A hit of the L1 TLB that takes longer than its cycles
+/// waits for what `beyond_l1` names: a walk that fills the entry.
 #[inline(never)]
-fn waited_for(entry: &Entry, committed: u64, commit: u64, width: u64, stack: &mut CycleStack, waited: &mut Cause) {
+fn waited_for(
+    entry: &Entry,
+    committed: u64,
+    commit: u64,
+    width: u64,
+    (l1_tlb, beyond_l1): (u64, Cause),
+    stack: &mut CycleStack,
+    waited: &mut Cause,
+) {
     let Entry { base, done, translated, verified, issued, translation, served, late, .. } = *entry;
     stack.add(late, base.saturating_sub(committed));
     if !entry.is_data() {
@@ -199,7 +209,9 @@ fn waited_for(entry: &Entry, committed: u64, commit: u64, width: u64, stack: &mu
     }
     let rest = left - data - translating;
     translating += rest.min(translated.min(done).saturating_sub(issued) * width);
-    let (of_data, of_translation) = (Cause::of_data(served), Cause::of_translation(translation));
+    let beyond = translation == 0 && translated.saturating_sub(issued) > l1_tlb;
+    let of_translation = if beyond { beyond_l1 } else { Cause::of_translation(translation) };
+    let of_data = Cause::of_data(served);
     stack.add(of_data, data);
     stack.add(of_translation, translating);
     if data + translating > 0 {

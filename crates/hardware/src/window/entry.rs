@@ -112,8 +112,8 @@ pub struct InFlight {
     pub translated: Cycle,
     /// A load does not commit before: it computes with an address that is verified only then.
     pub verified: Cycle,
-    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the
-    /// slowest load of the walk or the lookaside; others are the machine's.
+    /// How it was translated, in the low three bits: 0 by the L1 TLB, 1 plus the [`Served`] of the slowest load of the
+    /// walk or the lookaside, [`crate::BY_L2_TLB`] or [`crate::BY_JOINED_WALK`]. The others are the machine's.
     pub translation: u8,
     /// What it waits for in main memory to be translated.
     pub walk: AwaitedWalk,

@@ -48,6 +48,10 @@ pub struct CoreWindow {
     rob: u64,
     penalty: u64,
     forward_latency: u64,
+    /// Cycles that a hit of the L1 TLB delays an access, and what one waits for that it delays longer.
+    l1_tlb: u64,
+    #[state(skip)]
+    beyond_l1_tlb: Cause,
     /// Stores ask for their lines when they commit.
     asks_at_commit: bool,
     /// Slot in which the last instruction dispatched.
@@ -118,6 +122,8 @@ impl CoreWindow {
             rob: u64::from(spec.rob.max(1)),
             penalty: spec.mispredict_penalty,
             forward_latency: spec.forward_latency,
+            l1_tlb: 0,
+            beyond_l1_tlb: Cause::JoinedWalk,
             asks_at_commit: spec.store_request == StoreRequest::Commit,
             dispatched: 0,
             committed: 0,
@@ -152,6 +158,13 @@ impl CoreWindow {
             stalls: [0; 6],
             counted_from: 0,
         }
+    }
+
+    /// The same beside an L1 TLB whose hits delay an access by `cycles`, for the cycle stack. What an L1 TLB alone is
+    /// said to translate and takes longer has joined a walk, or, if `with_second`, the level behind it has translated it.
+    pub fn with_l1_tlb(self, cycles: u64, with_second: bool) -> Self {
+        let beyond_l1_tlb = if with_second { Cause::L2Tlb } else { Cause::JoinedWalk };
+        CoreWindow { l1_tlb: cycles, beyond_l1_tlb, ..self }
     }
 
     #[inline(always)]
@@ -886,7 +899,9 @@ impl CoreWindow {
             stack_base: total.saturating_sub(others),
             stack_branch: of(Cause::Branch),
             stack_front: of(Cause::Front),
-            stack_tlb: of(Cause::Tlb),
+            stack_tlb_l1: of(Cause::L1Tlb),
+            stack_tlb_l2: of(Cause::L2Tlb),
+            stack_walk_joined: of(Cause::JoinedWalk),
             stack_walk_l1: of(Cause::WalkL1),
             stack_walk_l2: of(Cause::WalkL2),
             stack_walk_llc: of(Cause::WalkLlc),

@@ -494,7 +494,7 @@ fn the_cycle_stack_says_what_the_oldest_instruction_waited_for() {
         carry_out(&mut core, &Record { dep1: 1, ..load(i) }, now + 200, 600);
     }
     let counters = core.counters();
-    about(counters.stack_tlb, 100 * 200);
+    about(counters.stack_walk_joined, 100 * 200);
     about(counters.stack_dram, 100 * 600);
     assert_eq!(stack(&counters), counters.cycles);
     // A store queue full of stores that wait for their lines.

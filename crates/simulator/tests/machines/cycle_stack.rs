@@ -71,7 +71,7 @@ fn share(run: &RunResult, causes: &[&str]) -> f64 {
     let of: u64 = causes.iter().map(|cause| part(run, cause)).sum();
     of as f64 / run.counters["core.window.cycles"] as f64
 }
-const WALKS: [&str; 4] = ["walk_l1", "walk_l2", "walk_llc", "walk_dram"];
+const WALKS: [&str; 5] = ["walk_l1", "walk_l2", "walk_llc", "walk_dram", "walk_joined"];
 
 #[test]
 fn the_cycle_stack_of_every_design_adds_up_to_its_cycles() {
@@ -150,7 +150,7 @@ fn a_chase_through_main_memory_waits_for_dram() {
 fn a_chase_within_the_l2_cache_that_misses_the_tlbs_waits_for_translation() {
     let outcome = runs(&["radix", "perfect-tlb"], "pointer-chase", 16 << 20, &[]);
     let [radix, perfect] = &outcome.runs[..] else { panic!("two runs") };
-    let translation: Vec<&str> = WALKS.into_iter().chain(["tlb"]).collect();
+    let translation: Vec<&str> = WALKS.into_iter().chain(["tlb_l1", "tlb_l2"]).collect();
     assert!(share(radix, &WALKS) > share(radix, &["l1", "l2", "llc", "dram"]), "{:?}", radix.cores[0].stack);
     assert!(share(radix, &translation) > 0.5, "{:?}", radix.cores[0].stack);
     assert!(share(perfect, &["l2"]) > 0.75, "{:?}", perfect.cores[0].stack);
@@ -226,4 +226,44 @@ fn a_profile_names_who_misses_and_its_parts_add_up_to_the_counters() {
         assert!((3.0..4.0).contains(&(walks[0] / walks[1])), "{design}: {walks:?}");
         assert_eq!((profile.code[0].pc, profile.code[0].mapping), (support::CODE + 64, Some(0)), "{design}");
     }
+}
+
+#[test]
+fn each_level_of_tlbs_has_its_part() {
+    // 500 pages are more than the L1 TLB holds, and within the L2 TLB; their lines fit in the L1 cache.
+    let parts = |run: &RunResult| {
+        assert_adds_up(run);
+        [share(run, &["tlb_l1"]), share(run, &["tlb_l2"]), share(run, &WALKS)]
+    };
+    let [first, second, walks] = parts(&runs(&["radix"], "pointer-chase", 2 << 20, &[]).runs[0]);
+    assert!(first == 0.0 && second > 0.5 && walks < 0.05, "{first}, {second}, {walks}");
+    // Pages that the L1 TLB holds: one cycle of its look-up overlaps that of the cache, the others do not.
+    let mut program = support::Scripted::new(16 << 12);
+    program.touch(support::DATA, 16 << 12, true).begin();
+    (0..20_000u64)
+        .for_each(|at| _ = program.access(RecordKind::Load, support::DATA + at % 16 * 4160 % (16 << 12), 0, 1));
+    program.event(VmEvent::RegionEnd);
+    let [first, second, walks] = parts(&support::run("radix", &["mmu.l1_latency=9"], &program));
+    assert!(first > 0.5 && second < 0.05 && walks < 0.05, "{first}, {second}, {walks}");
+}
+
+#[test]
+fn a_load_that_joins_a_walk_waits_for_that_walk() {
+    let bytes = 256 << 20;
+    let mut program = support::Scripted::new(bytes);
+    program.touch(support::DATA, bytes, true).begin();
+    let mut random = Random::new(7);
+    for _ in 0..3000 {
+        // The third load needs nothing of this round and begins the page's walk; the second, which is older, joins it.
+        let page = support::DATA + random.below(bytes / 4096) * 4096;
+        program.access(RecordKind::Load, support::DATA, 0, 2);
+        program.access(RecordKind::Load, page, 0, 1);
+        program.access(RecordKind::Load, page + 8, 0, 4);
+    }
+    program.event(VmEvent::RegionEnd);
+    let run = support::run("radix", &[], &program);
+    assert_adds_up(&run);
+    assert!(run.counters["mmu.joined"] > 2800, "{}", run.counters["mmu.joined"]);
+    let (joined, own) = (share(&run, &["walk_joined"]), share(&run, &WALKS[..4]));
+    assert!(joined > 0.1 && own < joined / 10.0, "{joined}, {own}: {:?}", run.cores[0].stack);
 }
