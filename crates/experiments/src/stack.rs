@@ -40,9 +40,6 @@ const CAUSES: [(&str, &str); 9] = [
 
 /// What the parts of a stack mean.
 pub(crate) fn terms() -> Vec<Term> {
-    let parts = PARTS.iter().map(|(part, _, words)| (*words, format!("core.window.stack_{part}")));
-    let causes = CAUSES.iter().map(|(cause, words)| (*words, format!("kernel.cycles.{cause}")));
-    let os = (Family::OS_WORDS, "core.window.stack_os".to_owned());
     // Of each core: the columns, and the keys of `cores[].stack`.
     let of_core = |part: &str| Term {
         also: vec![part.to_owned()],
@@ -50,10 +47,10 @@ pub(crate) fn terms() -> Vec<Term> {
         ..Term::new(TermKind::Column, format!("{CORE_STACK}{part}"), "By core: a part of its cycle stack.")
     };
     let of_cores = PARTS.iter().map(|(part, ..)| *part).chain(["os"]).map(of_core);
-    let all = parts.chain(causes).chain([os]);
     of_cores
         .chain(
-            all.map(|(words, counter)| Term { of: "part of a cycle stack".into(), ..Term::row(words, &[&counter]) })
+            CycleStack::rows()
+                .map(|(words, _, counter)| Term { of: "part of a cycle stack".into(), ..Term::row(words, &[&counter]) })
                 .map(|term| term.at("the line `Why:` of comparisons; the figure `Where the cycles go` of reports")),
         )
         .collect()

@@ -164,6 +164,15 @@ impl Core {
         *count += 1;
     }
 
+    /// What served the slowest load of the latest access's translation, as [`InFlight::translation`] has it, and whether
+    /// it walked, if there were `walks` page walks before it: all that matters where nothing waits.
+    ///
+    /// [`InFlight::translation`]: ambulator_hardware::InFlight::translation
+    #[inline(always)]
+    pub fn walked_since(&self, walks: u64) -> u8 {
+        self.slowest_walk_load | if self.mmu.counters.walks == walks { 0 } else { WALKED }
+    }
+
     /// What the MMU has counted so far.
     #[inline(always)]
     pub fn looked_up(&self) -> LookedUp {

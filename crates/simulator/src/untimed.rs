@@ -5,7 +5,7 @@
 //! counts for many at once and leaves every other record (a page fault, a line that the front end does not
 //! hold, the end of a budget) to [`Machine::record`]. What it does to the machine is the same.
 
-use crate::core::{FRONT_END_LINES, LookedUp};
+use crate::core::FRONT_END_LINES;
 use crate::error::Stop;
 use crate::execute::{data_access, splits, untimed_flight};
 use crate::hardware::Hardware;
@@ -59,8 +59,8 @@ pub(crate) struct Begun {
     issued: Cycle,
     /// What the MMU said: a fault, a translation that the kernel does not confirm, or one with a hint.
     first: Translated,
-    /// What the core's MMU had counted before it.
-    before: LookedUp,
+    /// Page walks of the core before it.
+    walks: u64,
 }
 
 impl Hardware {
@@ -151,14 +151,14 @@ impl Machine {
             misses = core.mmu.untimed_misses();
             core.slowest_walk_load = 0;
             core.mmu.set_instruction(record.pc);
-            let before = core.looked_up();
+            let walks = core.mmu.counters.walks;
             let first = hw.with_port(number, os.memories_mut(), |mmu, port| match looked_up {
                 FirstLookUp::Missed => mmu.translate_missed(va, access, issued, port),
                 _ => mmu.translate(va, access, issued, port),
             });
             let Hardware { cores, hierarchy, .. } = &mut *hw;
             let core = &mut cores[number];
-            let walked = core.mmu.counters.walks != before.walks;
+            let walked = core.mmu.counters.walks != walks;
             let accepted = match first {
                 Translated::Physical { at, ready } if !(walked && core.mmu.hints_migration()) => {
                     let pages = os.kernel().page_map(process);
@@ -168,7 +168,7 @@ impl Machine {
                 _ => None,
             };
             let Some((at, ready, state)) = accepted else {
-                begun = Some(Begun { issued, first, before });
+                begun = Some(Begun { issued, first, walks });
                 break 'misses;
             };
             let found = hierarchy.access(number, at, access, record.pc, ready);
@@ -225,7 +225,7 @@ impl Machine {
             begun.issued,
             begun.first,
         )?;
-        let translation = self.hw.cores[number].translation_since(&begun.before);
+        let translation = self.hw.cores[number].walked_since(begun.walks);
         let flight = untimed_flight(record, &located, translation);
         self.access(number, &flight, access, located.ready)?;
         Ok(record.instructions())
