@@ -36,17 +36,47 @@ const UNIT: u64 = 16;
 pub(crate) struct EdgeNodes {
     /// First edge of each vertex in `nodes`.
     starts: Vec<u32>,
-    /// The list node of each stored edge, in units of 16 bytes from `base`.
-    nodes: Vec<u32>,
-    /// The property of each, in the same units.
-    properties: Vec<u32>,
+    /// The list node of each stored edge.
+    nodes: Addresses,
+    /// The property of each.
+    properties: Addresses,
     base: u64,
 }
 
-/// Bytes of the simulator's memory for each stored edge: the addresses of its node and its property.
-pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 2 * 4;
-/// The same for each vertex: its places, and what is known of it while the graph is built.
-pub(super) const SIM_HOST_BYTES_PER_VERTEX: u64 = 4 + 8 + size_of::<Place>() as u64 + size_of::<Growing>() as u64;
+/// Addresses of each stored edge, in units of 16 bytes from a base.
+#[derive(Debug)]
+struct Addresses {
+    low: Vec<u32>,
+    /// The bits above `low`; nothing if all are 0, as in most graphs.
+    high: Vec<u8>,
+}
+
+impl Addresses {
+    /// As many as `edges`, `far` if some may be beyond 32-bit units.
+    fn new(edges: usize, far: bool) -> Addresses {
+        let high = if far { on_huge_pages(vec![0; edges]) } else { Vec::new() };
+        Addresses { low: on_huge_pages(vec![0; edges]), high }
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> u64 {
+        u64::from(self.high.get(at).copied().unwrap_or(0)) << 32 | u64::from(self.low[at])
+    }
+
+    fn set(&mut self, at: usize, units: u64) {
+        self.low[at] = units as u32;
+        if let Some(high) = self.high.get_mut(at) {
+            *high = (units >> 32) as u8;
+        }
+    }
+}
+
+/// Bytes of the simulator's memory for the edges of a graph: the addresses of their nodes and properties, and for its
+/// vertices: their places, and what is known of them while the graph is built.
+pub(super) fn sim_host_bytes(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> u64 {
+    let address = if is_far(vertices, edge_factor, vertex_bytes) { 5 } else { 4 };
+    vertices * (2 * edge_factor * 2 * address + 4 + 8 + (size_of::<Place>() + size_of::<Growing>()) as u64)
+}
 
 /// A vertex to which edges are appended.
 struct Growing {
@@ -69,10 +99,20 @@ impl Growing {
     }
 }
 
-/// The most vertices, with `edge_factor` edges each, whose lists and tables 32-bit units reach: with growth, a stored
-/// edge takes at most 330 bytes, and a vertex at most 750 beside its object's `vertex_bytes`.
+/// Bytes that the lists and tables of a graph take at most: with growth, 330 for a stored edge, and 750 for a vertex
+/// beside its object's `vertex_bytes`.
+fn most_bytes(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> u64 {
+    vertices * (2 * edge_factor * 330 + 750 + vertex_bytes)
+}
+
+/// The most vertices, with `edge_factor` edges each, whose lists and tables [`Addresses`] reach.
 pub(super) fn most_vertices(edge_factor: u64, vertex_bytes: u64) -> u64 {
-    (UNIT << 32) / (2 * edge_factor * 330 + 750 + vertex_bytes)
+    (UNIT << (u32::BITS + u8::BITS)) / most_bytes(1, edge_factor, vertex_bytes)
+}
+
+/// Whether 32-bit units may not reach all of the lists.
+fn is_far(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> bool {
+    most_bytes(vertices, edge_factor, vertex_bytes) > UNIT << 32
 }
 
 /// Builds `graph` on `heap`, in the order of the input: where the vertices are, their table, and the edges' lists.
@@ -85,11 +125,14 @@ pub(super) fn build(
 ) -> (Vec<Place>, VertexTable, EdgeNodes) {
     let vertices = graph.vertices();
     let base = space.heap_end().0 / UNIT * UNIT;
-    let in_units = |address: u64| ((address - base) / UNIT) as u32;
+    let in_units = |address: u64| (address - base) / UNIT;
+    let edges = graph.edges() as usize;
+    // The edge factor that it has: generators only meet what was set on average.
+    let far = is_far(vertices, graph.edges().div_ceil(2 * vertices.max(1)), spec.vertex_bytes);
     let mut lists = EdgeNodes {
         starts: (0..vertices as u32).map(|u| graph.offset(u) as u32).collect(),
-        nodes: on_huge_pages(vec![0; graph.edges() as usize]),
-        properties: on_huge_pages(vec![0; graph.edges() as usize]),
+        nodes: Addresses::new(edges, far),
+        properties: Addresses::new(edges, far),
         base,
     };
     let mut loading = Loading::new(spec.vertex_bytes, heap, space);
@@ -103,9 +146,9 @@ pub(super) fn build(
     let mut line = |from: u32, to: u32| {
         let source = &mut growing[from as usize];
         let stored = (lists.starts[from as usize] + source.edges[FROM]) as usize;
-        lists.nodes[stored] = in_units(source.append(FROM, heap, space));
+        lists.nodes.set(stored, in_units(source.append(FROM, heap, space)));
         let [property, _] = SHARED.map(|bytes| heap.allocate(bytes, space));
-        lists.properties[stored] = in_units(property);
+        lists.properties.set(stored, in_units(property));
         growing[to as usize].append(TO, heap, space);
     };
     match spec.edge_order {
@@ -146,9 +189,9 @@ impl EdgeNodes {
     }
 
     #[inline(always)]
-    fn place(&self, of: &[u32], u: u32, k: u64, byte: u64) -> VirtAddr {
+    fn place(&self, of: &Addresses, u: u32, k: u64, byte: u64) -> VirtAddr {
         let stored = u64::from(self.starts[u as usize]) + k;
-        VirtAddr(self.base + u64::from(of[stored as usize]) * UNIT + byte)
+        VirtAddr(self.base + of.get(stored as usize) * UNIT + byte)
     }
 }
 
@@ -199,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_vertices_as_are_allowed_fit_in_32_bit_units() {
+    fn graphs_take_less_than_the_most() {
         for (edge_factor, vertex_bytes, vertices) in
             [(1, 64, 1000), (4, 64, 1 << 13), (16, 64, 1000), (1, 4000, 3000), (1, 64, 1 << 13)]
         {
@@ -208,10 +251,31 @@ mod tests {
             let graph = Graph::generate(&graph_spec, vertices, 1);
             let mut space = AddressSpace::new();
             let linked = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
-            let most = most_vertices(u64::from(edge_factor), vertex_bytes);
-            let needed = linked.footprint as f64 / vertices as f64 * most as f64;
-            assert!(needed < (UNIT << 32) as f64, "{edge_factor} {vertex_bytes} {vertices}: {needed:e}");
+            let most = most_bytes(vertices, edge_factor.into(), vertex_bytes);
+            assert!(linked.footprint < most, "{edge_factor} {vertex_bytes} {vertices}: {}", linked.footprint);
         }
+    }
+
+    /// Large objects, of which 68 GiB come before the first edge: as many addresses as in a large graph would take as
+    /// many gigabytes here.
+    #[test]
+    fn edges_beyond_32_bit_units_have_nodes_of_their_own() {
+        let graph_spec = GraphSpec { edge_factor: 1, ..GraphSpec::default() };
+        let graph = Graph::generate(&graph_spec, 1_115_000, 1);
+        let mut space = AddressSpace::new();
+        let spec = PropertySpec { vertex_bytes: 1 << 16, ..PropertySpec::default() };
+        let linked = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
+        let lists = linked.linked().unwrap();
+        let mut nodes: Vec<u64> = Vec::with_capacity(2 * graph.edges() as usize);
+        for u in 0..graph.vertices() as u32 {
+            for k in 0..u64::from(graph.degree(u)) {
+                nodes.extend([lists.next(u, k).0, lists.property(u, k).0]);
+            }
+        }
+        nodes.sort_unstable();
+        let last_object = linked.places.iter().map(|place| place.object).max().unwrap();
+        assert!(nodes[0] > last_object && nodes[0] - lists.base > UNIT << 32, "{:#x}", nodes[0]);
+        assert!(nodes.windows(2).all(|pair| pair[1] - pair[0] >= SHARED[0]), "nodes overlap");
     }
 
     #[test]

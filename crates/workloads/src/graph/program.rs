@@ -83,7 +83,11 @@ impl GraphChoice<'_> {
         let vertices = self.vertices();
         let edge_factor = self.edge_factor();
         let most = if streams { MAX_VERTICES } else { self.most_stored() };
-        let per_vertex = if streams { self.streaming_host_bytes(1 << 20) >> 20 } else { self.stored_host_bytes(1) };
+        let per_vertex = if streams {
+            self.streaming_host_bytes(1 << 20) >> 20
+        } else {
+            self.stored_host_bytes(vertices) / vertices.max(1)
+        };
         let fits = most.min(self.host_memory / per_vertex.max(1));
         if vertices < 16 {
             problems.push(
@@ -100,10 +104,10 @@ impl GraphChoice<'_> {
         } else if vertices > most {
             let limit = if streams {
                 format!("is {edge_factor}: the graph has {vertices} vertices, and vertices are numbered below 2^31")
-            } else if self.layout == GraphLayout::Linked {
-                format!("is {edge_factor}: linked lists of {vertices} vertices take more than 64 GiB")
-            } else {
+            } else if vertices > u64::from(u32::MAX) / (2 * u64::from(edge_factor).max(1)) {
                 format!("is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges")
+            } else {
+                format!("is {edge_factor}: linked lists of {vertices} vertices take more than 16 TiB")
             };
             let message = format!(
                 "{limit}; set at most {most} vertices, a footprint of {}{}",
@@ -183,7 +187,6 @@ impl GraphChoice<'_> {
         // Stored edges are counted in 32 bits.
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * edge_factor));
         match self.layout {
-            // The addresses of list nodes are 32-bit.
             GraphLayout::Linked => most.min(linked::most_vertices(edge_factor, self.property.vertex_bytes)),
             _ => most,
         }
@@ -254,12 +257,12 @@ impl GraphChoice<'_> {
     fn stored_host_bytes(&self, vertices: u64) -> u64 {
         let places = match self.layout {
             GraphLayout::Csr => 0,
-            GraphLayout::Property => PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
+            GraphLayout::Property => vertices * PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
             GraphLayout::Linked => {
-                linked::SIM_HOST_BYTES_PER_VERTEX + 2 * u64::from(self.edge_factor()) * linked::SIM_HOST_BYTES_PER_EDGE
+                linked::sim_host_bytes(vertices, self.edge_factor().into(), self.property.vertex_bytes)
             }
         };
-        sim_host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.sim_host_bytes)
+        sim_host_bytes(vertices, self.edge_factor()) + places + vertices * self.needs.sim_host_bytes
     }
 
     /// Vertices of the graph: as set, or as many as the footprint holds.

@@ -2,7 +2,7 @@
 
 use ambulator_base::{Batch, Record, RecordKind};
 use ambulator_workloads::{ProgramRequest, open};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 fn records(name: &str, layout: &str) -> Vec<Record> {
@@ -46,9 +46,16 @@ fn each_edge_of_a_linked_list_waits_for_the_one_before() {
 
 #[test]
 fn lists_that_are_too_large_are_named() {
-    let settings = json!({ "layout": "linked", "graph": { "edge_factor": 1 } }).as_object().cloned().unwrap();
-    let request = ProgramRequest { name: "bfs".into(), settings, footprint: Some(200 << 30), seed: 3, label: None };
-    let error = open(&request).err().unwrap().to_string();
-    assert!(error.contains("linked lists of") && error.contains("take more than 64 GiB"), "{error}");
-    assert!(error.contains("graph.edge_factor") && error.contains("set at most"), "{error}");
+    let error = |settings: Value, footprint: u64| {
+        let settings = settings.as_object().cloned().unwrap();
+        let request = ProgramRequest { name: "bfs".into(), settings, footprint: Some(footprint), seed: 3, label: None };
+        open(&request).err().unwrap().to_string()
+    };
+    let wide = json!({ "layout": "linked", "graph": { "edge_factor": 1, "vertices": 1 << 29 }, "property": { "vertex_bytes": 65536 } });
+    let error_of_addresses = error(wide, 1 << 40);
+    assert!(error_of_addresses.contains("take more than 16 TiB; set at most"), "{error_of_addresses}");
+    assert!(error_of_addresses.contains("graph.edge_factor"), "{error_of_addresses}");
+    let small = json!({ "layout": "linked", "host_memory": 1 << 20 });
+    let error_of_memory = error(small, 70 << 30);
+    assert!(error_of_memory.contains("host_memory") && error_of_memory.contains("set at most"), "{error_of_memory}");
 }
