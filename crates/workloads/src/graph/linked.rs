@@ -71,11 +71,11 @@ impl Addresses {
     }
 }
 
-/// Bytes of the simulator's memory for the edges of a graph: the addresses of their nodes and properties, and for its
-/// vertices: their places, and what is known of them while the graph is built.
-pub(super) fn sim_host_bytes(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> u64 {
-    let address = if is_far(vertices, edge_factor, vertex_bytes) { 5 } else { 4 };
-    vertices * (2 * edge_factor * 2 * address + 4 + 8 + (size_of::<Place>() + size_of::<Growing>()) as u64)
+/// Bytes of the simulator's memory for the stored `edges` of a graph: the addresses of their nodes and properties, and
+/// for its vertices: their places, and what is known of them while the graph is built.
+pub(super) fn sim_host_bytes(vertices: u64, edges: u64, vertex_bytes: u64) -> u64 {
+    let address = if is_far(vertices, edges, vertex_bytes) { 5 } else { 4 };
+    edges * 2 * address + vertices * (4 + 8 + (size_of::<Place>() + size_of::<Growing>()) as u64)
 }
 
 /// A vertex to which edges are appended.
@@ -99,20 +99,20 @@ impl Growing {
     }
 }
 
-/// Bytes that the lists and tables of a graph take at most: with growth, 330 for a stored edge, and 750 for a vertex
+/// Bytes that the lists and tables of a graph take at most: with growth, 330 for each of the stored `edges`, and 750 for a vertex
 /// beside its object's `vertex_bytes`.
-fn most_bytes(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> u64 {
-    vertices * (2 * edge_factor * 330 + 750 + vertex_bytes)
+fn most_bytes(vertices: u64, edges: u64, vertex_bytes: u64) -> u64 {
+    edges * 330 + vertices * (750 + vertex_bytes)
 }
 
 /// The most vertices, with `edge_factor` edges each, whose lists and tables [`Addresses`] reach.
 pub(super) fn most_vertices(edge_factor: u64, vertex_bytes: u64) -> u64 {
-    (UNIT << (u32::BITS + u8::BITS)) / most_bytes(1, edge_factor, vertex_bytes)
+    (UNIT << (u32::BITS + u8::BITS)) / most_bytes(1, 2 * edge_factor, vertex_bytes)
 }
 
 /// Whether 32-bit units may not reach all of the lists.
-fn is_far(vertices: u64, edge_factor: u64, vertex_bytes: u64) -> bool {
-    most_bytes(vertices, edge_factor, vertex_bytes) > UNIT << 32
+fn is_far(vertices: u64, edges: u64, vertex_bytes: u64) -> bool {
+    most_bytes(vertices, edges, vertex_bytes) > UNIT << 32
 }
 
 /// Builds `graph` on `heap`, in the order of the input: where the vertices are, their table, and the edges' lists.
@@ -127,8 +127,7 @@ pub(super) fn build(
     let base = space.heap_end().0 / UNIT * UNIT;
     let in_units = |address: u64| (address - base) / UNIT;
     let edges = graph.edges() as usize;
-    // The edge factor that it has: generators only meet what was set on average.
-    let far = is_far(vertices, graph.edges().div_ceil(2 * vertices.max(1)), spec.vertex_bytes);
+    let far = is_far(vertices, graph.edges(), spec.vertex_bytes);
     let mut lists = EdgeNodes {
         starts: (0..vertices as u32).map(|u| graph.offset(u) as u32).collect(),
         nodes: Addresses::new(edges, far),
@@ -251,13 +250,12 @@ mod tests {
             let graph = Graph::generate(&graph_spec, vertices, 1);
             let mut space = AddressSpace::new();
             let linked = PropertyGraph::build_linked(&spec, &graph_spec, &graph, 1, &mut space);
-            let most = most_bytes(vertices, edge_factor.into(), vertex_bytes);
+            let most = most_bytes(vertices, graph.edges(), vertex_bytes);
             assert!(linked.footprint < most, "{edge_factor} {vertex_bytes} {vertices}: {}", linked.footprint);
         }
     }
 
-    /// Large objects, of which 68 GiB come before the first edge: as many addresses as in a large graph would take as
-    /// many gigabytes here.
+    /// The objects come before the first edge: large ones, of 68 GiB, take the edges of a small graph beyond 32-bit units.
     #[test]
     fn edges_beyond_32_bit_units_have_nodes_of_their_own() {
         let graph_spec = GraphSpec { edge_factor: 1, ..GraphSpec::default() };

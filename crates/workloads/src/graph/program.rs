@@ -104,7 +104,7 @@ impl GraphChoice<'_> {
         } else if vertices > most {
             let limit = if streams {
                 format!("is {edge_factor}: the graph has {vertices} vertices, and vertices are numbered below 2^31")
-            } else if vertices > u64::from(u32::MAX) / (2 * u64::from(edge_factor).max(1)) {
+            } else if vertices > self.most_counted() {
                 format!("is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges")
             } else {
                 format!("is {edge_factor}: linked lists of {vertices} vertices take more than 16 TiB")
@@ -181,13 +181,23 @@ impl GraphChoice<'_> {
         Some(Invalid::new(format!("{at}.graph.{key}"), format!("is \"{value}\", {reason}")))
     }
 
+    /// Stored edges of a graph of so many vertices: each twice.
+    fn stored_edges(&self, vertices: u64) -> u64 {
+        2 * u64::from(self.edge_factor()) * vertices
+    }
+
+    /// The most vertices of which the stored edges can be counted, in 32 bits.
+    fn most_counted(&self) -> u64 {
+        MAX_VERTICES.min(u64::from(u32::MAX) / self.stored_edges(1).max(2))
+    }
+
     /// The most vertices of a stored graph.
     fn most_stored(&self) -> u64 {
-        let edge_factor = u64::from(self.edge_factor()).max(1);
-        // Stored edges are counted in 32 bits.
-        let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * edge_factor));
+        let most = self.most_counted();
         match self.layout {
-            GraphLayout::Linked => most.min(linked::most_vertices(edge_factor, self.property.vertex_bytes)),
+            GraphLayout::Linked => {
+                most.min(linked::most_vertices(self.edge_factor().max(1).into(), self.property.vertex_bytes))
+            }
             _ => most,
         }
     }
@@ -259,7 +269,7 @@ impl GraphChoice<'_> {
             GraphLayout::Csr => 0,
             GraphLayout::Property => vertices * PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
             GraphLayout::Linked => {
-                linked::sim_host_bytes(vertices, self.edge_factor().into(), self.property.vertex_bytes)
+                linked::sim_host_bytes(vertices, self.stored_edges(vertices), self.property.vertex_bytes)
             }
         };
         sim_host_bytes(vertices, self.edge_factor()) + places + vertices * self.needs.sim_host_bytes

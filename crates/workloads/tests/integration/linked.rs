@@ -51,7 +51,8 @@ fn lists_that_are_too_large_are_named() {
         let request = ProgramRequest { name: "bfs".into(), settings, footprint: Some(footprint), seed: 3, label: None };
         open(&request).err().unwrap().to_string()
     };
-    let wide = json!({ "layout": "linked", "graph": { "edge_factor": 1, "vertices": 1 << 29 }, "property": { "vertex_bytes": 65536 } });
+    let graph = json!({ "edge_factor": 1, "vertices": 1 << 29 });
+    let wide = json!({ "layout": "linked", "graph": graph, "property": { "vertex_bytes": 65536 } });
     let error_of_addresses = error(wide, 1 << 40);
     assert!(error_of_addresses.contains("take more than 16 TiB; set at most"), "{error_of_addresses}");
     assert!(error_of_addresses.contains("graph.edge_factor"), "{error_of_addresses}");
