@@ -152,6 +152,7 @@ pub(crate) struct Tally {
     pub forwarded: i64,
     pub merged: i64,
     pub batches: i64,
+    pub refreshes: i64,
 }
 
 impl Tally {
@@ -359,6 +360,19 @@ impl Channel {
         self.log = keep.then(Vec::new);
     }
 
+    /// Refreshes that were due by `tick` and that no request has met yet: they came while their ranks were idle.
+    pub fn idle_refreshes(&self, tick: u64) -> i64 {
+        let of_rank = |rank: &Rank| tick.checked_sub(rank.due).map_or(0, |late| late / self.rules.refi + 1);
+        self.ranks.iter().map(of_rank).sum::<u64>() as i64
+    }
+
+    /// Time goes on `ticks` later, without the refreshes in between.
+    pub fn skip(&mut self, ticks: u64) {
+        if let Some(intervals) = ticks.checked_div(self.rules.refi) {
+            self.ranks.iter_mut().for_each(|rank| rank.due += intervals * self.rules.refi);
+        }
+    }
+
     /// Moves the commands that can no longer be taken back to `to`; with `all`, also the others.
     pub fn take_log(&mut self, all: bool, to: &mut Vec<Sent>) {
         let open = if all { 0 } else { self.plan.len() };
@@ -415,6 +429,7 @@ impl Channel {
                     insert_late(&mut self.candidates, request);
                 }
                 Some(Step::Refresh { rank, due, refreshed, banks }) => {
+                    self.tally.refreshes -= ((self.ranks[rank].due - due) / self.rules.refi) as i64;
                     self.ranks[rank].due = due;
                     self.ranks[rank].refreshed = refreshed;
                     let first = rank * banks.len();
@@ -621,6 +636,7 @@ impl Channel {
         for slot in banks {
             slot.bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..slot.bank };
         }
+        self.tally.refreshes += ((due + refi - rank.due) / refi) as i64;
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
         if let Some(log) = &mut self.log {

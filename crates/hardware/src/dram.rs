@@ -127,11 +127,10 @@ pub struct Dram {
     fixed: bool,
     #[state(skip)]
     timing: bool,
-    /// Ticks of the path to the controller, of `model = "fixed"`, of a burst, and between refreshes.
+    /// Ticks of the path to the controller, of `model = "fixed"`, and of a burst.
     controller: u64,
     latency: u64,
     burst: u64,
-    refi: u64,
     #[state(skip)]
     fields: Fields,
     ranks: usize,
@@ -146,9 +145,10 @@ pub struct Dram {
     before_log: Vec<u32>,
     #[state(always)]
     counters: DramCounters,
-    /// Ticks of the latest request, and of the one at which the counters were set to zero.
+    /// The tick of the latest request.
     latest: u64,
-    counted_from: u64,
+    /// [`Dram::refreshes`] when the counters were set to zero.
+    refreshes_before: i64,
 }
 
 impl Dram {
@@ -202,7 +202,6 @@ impl Dram {
             controller: of_ns(spec.controller_ns),
             latency: of_ns(spec.fixed_ns),
             burst: rules.burst,
-            refi: rules.refi,
             fields: Fields::new(spec),
             ranks,
             banks_of_rank,
@@ -212,7 +211,7 @@ impl Dram {
             before_log: Vec::new(),
             counters: DramCounters::default(),
             latest: 0,
-            counted_from: 0,
+            refreshes_before: 0,
         }
     }
 
@@ -224,7 +223,7 @@ impl Dram {
             // The time that was skipped has no refreshes.
             let skipped = (now << TICK_SHIFT).saturating_sub(self.latest);
             self.latest += skipped;
-            self.counted_from += skipped;
+            self.channels.iter_mut().for_each(|channel| channel.skip(skipped));
         }
     }
 
@@ -341,12 +340,13 @@ impl Dram {
         ((bursts.max(0) as u64 * self.burst) >> TICK_SHIFT, self.channels.len() as u32)
     }
 
+    /// Refreshes up to the latest request.
+    fn refreshes(&self) -> i64 {
+        self.channels.iter().map(|channel| channel.tally.refreshes + channel.idle_refreshes(self.latest)).sum()
+    }
+
     /// The counters so far.
     pub fn counters(&self) -> DramCounters {
-        let refreshes = match self.refi {
-            0 => 0,
-            refi => (self.latest - self.counted_from) / refi * (self.channels.len() * self.ranks) as u64,
-        };
         // What was counted before the counters were set to zero may have been taken back after it.
         let sum =
             |of: fn(&Tally) -> i64| self.channels.iter().map(|channel| of(&channel.tally)).sum::<i64>().max(0) as u64;
@@ -362,7 +362,7 @@ impl Dram {
             reads_forwarded: sum(|tally| tally.forwarded),
             writes_merged: sum(|tally| tally.merged),
             write_batches: sum(|tally| tally.batches),
-            refreshes,
+            refreshes: (self.refreshes() - self.refreshes_before).max(0) as u64,
             bus_busy: self.bus().0,
             ..self.counters.clone()
         }
@@ -377,6 +377,6 @@ impl Dram {
     pub fn reset_counters(&mut self) {
         self.counters.reset();
         self.channels.iter_mut().for_each(|channel| channel.tally = Tally::default());
-        self.counted_from = self.latest;
+        self.refreshes_before = self.refreshes();
     }
 }

@@ -26,17 +26,26 @@ ambulator_base::counters! {
     }
 }
 
-/// A table line that a walk read from main memory.
+/// What the latest walk waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AwaitedTable {
-    /// Where it is.
+    /// The table line that it read from main memory last.
     pub at: PhysAddr,
-    /// When it is said to arrive; 0 for none.
+    /// When that is said to arrive; 0 for none.
     pub arrives: Cycle,
-    /// Cycles of the whole walk; 0 if none has ended.
-    pub walk: u64,
-    /// It waited for a walker.
-    pub queued: bool,
+    /// The walk, once it has a walker.
+    pub walk: Option<WalkOnWalker>,
+}
+
+/// A walk on one of a core's walkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkOnWalker {
+    /// [`WalkInFlight::number`](ambulator_hardware::WalkInFlight::number).
+    pub number: u16,
+    /// When it is said to end.
+    pub ends: Cycle,
+    /// It waited for the walker, which another walk had.
+    pub waited: bool,
 }
 
 /// A core's port to the machine's memory: the cache hierarchy provides the time, physical memory the bytes.
@@ -84,7 +93,7 @@ impl CorePort<'_> {
             Served::Dram => {
                 self.traffic.dram += 1;
                 if access.ready >= self.awaited.arrives {
-                    *self.awaited = AwaitedTable { at, arrives: access.ready, walk: 0, queued: false };
+                    *self.awaited = AwaitedTable { at, arrives: access.ready, walk: None };
                 }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }

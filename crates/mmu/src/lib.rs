@@ -19,7 +19,7 @@ mod walk_cache_spec;
 mod walkers;
 mod watched_port;
 
-pub use core_port::{AwaitedTable, CorePort, WalkTraffic};
+pub use core_port::{AwaitedTable, CorePort, WalkOnWalker, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};

@@ -186,7 +186,7 @@ impl Mmu {
         let (walk, slowest) = self.walk_behind::<W>(unit, va, start, port);
         if bounded {
             self.occupy_walker(start, walk.ready);
-            unit.walkers.occupy(start, walk.ready);
+            unit.walkers.occupy(start, start, walk.ready);
             unit.pending.push(walk.ready);
         }
         let counters = &mut unit.queue.counters;

@@ -7,17 +7,22 @@ use ambulator_base::{Cycle, State};
 struct Interval {
     start: u64,
     end: u64,
+    /// When it asked for a walker.
+    asked: u64,
+    number: u32,
 }
 
 /// The bound on concurrent walks, and the walks in flight.
 ///
 /// Each walk completes when it starts, and an out-of-order core starts walks out of time order. The resource
 /// is therefore a list of recent walks' intervals, not a time at which a walker is free: a walk that starts
-/// later in time never delays one that starts earlier.
+/// later in time never delays one that starts earlier. When a walk comes to its end, it may turn out to be late,
+/// and those that wait for walkers begin later then, in the order in which they asked.
 ///
 /// Almost every request avoids a search of that list. Let `n` be the number of walkers. Of the `n` walks that
 /// end last, consider the first to end: from its end on a walker is free, because fewer than `n` walks end
-/// later. Before its end is an interval in which all walkers are known to be busy.
+/// later. Before its end, a walk that asks after all others waits for it. So does one that asks in an
+/// interval before its end in which all walkers are known to be busy.
 #[derive(State)]
 pub struct WalkerPool {
     /// The walks that end last, at most [`REMEMBERED`] of them, from `first` on and in the order of their
@@ -28,14 +33,21 @@ pub struct WalkerPool {
     walkers: usize,
     /// All walkers are busy from here until the first of the last `walkers` walks ends.
     busy_from: u64,
-    /// The latest walks that ended later than they were said to, each at the remainder of the cycle that was said.
-    late: Box<[Interval; LATE]>,
+    /// The number of the latest walk, and when the latest to ask asked.
+    number: u32,
+    asked: u64,
+}
+
+/// A walk that comes to the end that was said.
+pub(crate) struct Delay {
+    /// Cycles for which it was said to have its walker.
+    pub cycles: u64,
+    /// Cycles by which it got its walker later.
+    pub queued: u64,
 }
 
 /// Maximum number of remembered walks: more than can wait in a core's window.
 const REMEMBERED: usize = 512;
-/// Late walks that are remembered: those on which walks may wait that have not ended.
-const LATE: usize = 256;
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
@@ -43,7 +55,7 @@ impl WalkerPool {
         let walkers = walkers as usize;
         let mut walks = Vec::with_capacity(2 * REMEMBERED);
         walks.resize(walkers, Interval::default());
-        WalkerPool { walks, first: 0, walkers, busy_from: 0, late: Box::new([Interval::default(); LATE]) }
+        WalkerPool { walks, first: 0, walkers, busy_from: 0, number: 0, asked: 0 }
     }
 
     /// The `walkers` walks that end last.
@@ -58,7 +70,7 @@ impl WalkerPool {
         let free_from = self.last()[0].end;
         if now.0 >= free_from {
             now
-        } else if now.0 >= self.busy_from {
+        } else if now.0 >= self.asked.min(self.busy_from) {
             Cycle(free_from)
         } else {
             self.search(now)
@@ -84,32 +96,15 @@ impl WalkerPool {
         }
     }
 
-    /// A walk that was said to end at `told` ends at `ready`, which is later.
-    pub fn delay(&mut self, told: Cycle, ready: Cycle) {
-        self.occupy(told, ready);
-        self.late[told.0 as usize % LATE] = Interval { start: told.0, end: ready.0 };
-    }
-
-    /// When a walk began that was said to begin at `told`: later, if it waited for a walk that ended later than
-    /// that was said to.
-    pub fn begun(&self, told: Cycle) -> Cycle {
-        let mut at = told.0;
-        loop {
-            let Interval { start, end } = self.late[at as usize % LATE];
-            if start != at || end <= at {
-                return Cycle(at);
-            }
-            at = end;
-        }
-    }
-
-    /// Records a walk from `from` until `until`.
+    /// Records a walk from `from` until `until` that asked for a walker at `asked`. Returns its number, of those of the
+    /// latest 512 walks.
     #[inline]
-    pub fn occupy(&mut self, from: Cycle, until: Cycle) {
-        let walk = Interval { start: from.0, end: until.0.max(from.0) };
+    pub fn occupy(&mut self, asked: Cycle, from: Cycle, until: Cycle) -> u16 {
+        self.number = self.number.wrapping_add(1);
+        self.asked = self.asked.max(asked.0);
+        let walk = Interval { start: from.0, end: until.0.max(from.0), asked: asked.0, number: self.number };
         let free_from = self.last()[0].end;
-        let place = self.walks.iter().rposition(|other| other.end <= walk.end).map_or(0, |before| before + 1);
-        self.walks.insert(place.max(self.first), walk);
+        self.insert(walk);
         if self.walks.len() - self.first > REMEMBERED {
             // The interval before the end of a forgotten walk may not be busy without it.
             self.busy_from = self.busy_from.max(self.walks[self.first].end);
@@ -120,11 +115,48 @@ impl WalkerPool {
             }
         }
         if walk.end > free_from {
-            // All walkers are busy once the latest of the `walkers` walks that end last has started.
-            let all_started = self.last().iter().fold(0, |latest, walk| latest.max(walk.start));
+            let all_started = self.all_started();
             let joins = self.busy_from < free_from && all_started <= free_from;
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
         }
+        (self.number as usize % REMEMBERED) as u16
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, walk: Interval) {
+        let place = self.walks.iter().rposition(|other| other.end <= walk.end).map_or(0, |before| before + 1);
+        self.walks.insert(place.max(self.first), walk);
+    }
+
+    /// All walkers are busy once the latest of the `walkers` walks that end last has started.
+    #[inline(always)]
+    fn all_started(&self) -> u64 {
+        self.last().iter().fold(0, |latest, walk| latest.max(walk.start))
+    }
+
+    /// Walk `number` has come to the end that was said, and ends `late` cycles later. If it waited for a walker, it also
+    /// begins later, if walks that asked before it are late. `None` for a walk of long ago.
+    pub(crate) fn delay(&mut self, number: u16, late: u64) -> Option<Delay> {
+        let is_it = |walk: &Interval| walk.number as usize % REMEMBERED == usize::from(number);
+        let place = self.first + self.walks[self.first..].iter().rposition(is_it)?;
+        let mut walk = self.walks[place];
+        let cycles = walk.end - walk.start;
+        let waited = walk.start > walk.asked;
+        let queued = if waited { self.free_before(walk.number).saturating_sub(walk.start) } else { 0 };
+        if queued + late > 0 {
+            self.walks.remove(place);
+            (walk.start, walk.end) = (walk.start + queued, walk.end + queued + late);
+            self.insert(walk);
+            self.busy_from = self.all_started();
+        }
+        Some(Delay { cycles, queued })
+    }
+
+    /// When a walker is free, as far as walks have it that asked before walk `number`.
+    fn free_before(&self, number: u32) -> u64 {
+        let known = self.walks[self.first..].iter().rev();
+        let mut before = known.filter(|walk| (walk.number.wrapping_sub(number) as i32) < 0);
+        before.nth(self.walkers - 1).map_or(0, |walk| walk.end)
     }
 }
 
@@ -135,8 +167,8 @@ mod tests {
     #[test]
     fn the_third_walk_waits_for_the_first_of_two_to_end() {
         let mut pool = WalkerPool::new(2);
-        pool.occupy(Cycle(0), Cycle(100));
-        pool.occupy(Cycle(10), Cycle(60));
+        pool.occupy(Cycle(0), Cycle(0), Cycle(100));
+        pool.occupy(Cycle(10), Cycle(10), Cycle(60));
         assert_eq!(pool.start(Cycle(20)), Cycle(60));
         assert_eq!(pool.start(Cycle(70)), Cycle(70));
     }
@@ -144,23 +176,33 @@ mod tests {
     #[test]
     fn a_walk_in_the_future_does_not_delay_one_before_it() {
         let mut pool = WalkerPool::new(1);
-        pool.occupy(Cycle(1000), Cycle(1100));
+        pool.occupy(Cycle(1000), Cycle(1000), Cycle(1100));
         assert_eq!(pool.start(Cycle(20)), Cycle(20));
         assert_eq!(pool.start(Cycle(1050)), Cycle(1100));
     }
 
     #[test]
-    fn a_walk_that_waited_for_a_late_one_begins_later() {
-        let mut pool = WalkerPool::new(1);
-        pool.occupy(Cycle(0), Cycle(100));
-        assert_eq!(pool.start(Cycle(20)), Cycle(100));
-        pool.occupy(Cycle(100), Cycle(200));
-        pool.delay(Cycle(100), Cycle(130));
-        pool.delay(Cycle(130), Cycle(150));
-        assert_eq!(pool.begun(Cycle(100)), Cycle(150));
-        assert_eq!(pool.begun(Cycle(99)), Cycle(99));
-        pool.delay(Cycle(200), Cycle(250));
-        assert_eq!(pool.start(Cycle(210)), Cycle(250));
+    fn walks_that_wait_for_late_ones_begin_later_in_the_order_in_which_they_asked() {
+        let mut pool = WalkerPool::new(2);
+        let mut walk = |asked, begins, cycles| {
+            let start = pool.start(Cycle(asked));
+            assert_eq!(start, Cycle(begins));
+            pool.occupy(Cycle(asked), start, start.after(cycles))
+        };
+        let first = walk(0, 0, 100);
+        let second = walk(0, 0, 120);
+        let third = walk(10, 100, 100);
+        let fourth = walk(20, 120, 100);
+        // The first ends at 150: the third begins when the second ends, and the fourth when the first does.
+        let mut queued = |number, late| pool.delay(number, late).unwrap().queued;
+        assert_eq!(queued(first, 50), 0);
+        assert_eq!(queued(second, 0), 0);
+        assert_eq!(queued(third, 0), 20);
+        assert_eq!(queued(third, 0), 0);
+        assert_eq!(queued(fourth, 7), 30);
+        // They end at 220 and 257.
+        assert_eq!(pool.start(Cycle(30)), Cycle(220));
+        assert_eq!(pool.start(Cycle(230)), Cycle(230));
     }
 
     #[test]
@@ -183,7 +225,7 @@ mod tests {
                 let expected = ends.chain([requested]).filter(|at| active(*at) < walkers as usize).min();
                 assert_eq!(Some(start), expected, "step {step} of {walkers} walkers");
                 let until = start + 20 + random.below(300);
-                pool.occupy(Cycle(start), Cycle(until));
+                pool.occupy(Cycle(requested), Cycle(start), Cycle(until));
                 walks.push((start, until));
             }
         }
@@ -196,7 +238,7 @@ mod tests {
             for walk in 0..300_u64 {
                 let start = pool.start(Cycle(0));
                 assert_eq!(start.0, walk / u64::from(walkers) * 100);
-                pool.occupy(start, start.after(100));
+                pool.occupy(Cycle(0), start, start.after(100));
             }
         }
     }

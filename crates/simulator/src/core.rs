@@ -9,7 +9,7 @@ use ambulator_hardware::{
     Access, AwaitedWalk, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
     WalkInFlight,
 };
-use ambulator_mmu::{AwaitedTable, Mmu, MmuCounters, WalkTraffic};
+use ambulator_mmu::{AwaitedTable, Mmu, MmuCounters, WalkOnWalker, WalkTraffic};
 use std::sync::Arc;
 
 ambulator_base::counters! {
@@ -215,14 +215,21 @@ impl Core {
         }
     }
 
-    /// What the latest translation waits for in main memory, if the access is translated at `translated`.
+    /// What the latest translation waits for, if the access is translated at `translated`: a table line of main memory,
+    /// or a walker.
     #[inline(always)]
     pub fn awaited_walk(&self, translated: Cycle) -> AwaitedWalk {
-        let AwaitedTable { at, arrives, walk, queued } = self.awaited_table;
-        if walk == 0 || translated < arrives {
+        let AwaitedTable { at, arrives, walk } = self.awaited_table;
+        let Some(WalkOnWalker { number, ends, waited }) = walk else { return AwaitedWalk::default() };
+        let (table, until) = match arrives {
+            Cycle(0) if waited => (None, ends),
+            Cycle(0) => return AwaitedWalk::default(),
+            _ => (Some(at), arrives),
+        };
+        if translated < until {
             return AwaitedWalk::default();
         }
-        AwaitedWalk::new(&WalkInFlight { table: at, after: translated.since(arrives), cycles: walk, queued })
+        AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number })
     }
 
     /// Whether an access that was to ask for its line in `event` is not translated yet, because main memory has
@@ -234,18 +241,16 @@ impl Core {
 
     #[inline(never)]
     fn is_walk_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
-        let mut walk = walk.walk();
-        // A store asks when it commits, or when it is translated if that is later.
+        let WalkInFlight { table, after, number: walk } = walk.walk();
         let translated = Cycle(event.at);
-        let told = Cycle(translated.0.saturating_sub(walk.after));
-        let late = hierarchy.arrival(number, walk.table, true, told).since(told);
-        let (queued, later) = self.mmu.delay_walk(&walk, translated, late);
-        if later == translated {
+        let told = Cycle(translated.0.saturating_sub(after));
+        let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, told).since(told));
+        let late = self.mmu.delay_walk(walk, late);
+        if late == 0 {
             return false;
         }
-        (walk.cycles, walk.queued) = (walk.cycles + late, false);
-        self.counters.access_cycles += queued + late;
-        self.window.ask_later(event.place, later, AwaitedWalk::new(&walk));
+        self.counters.access_cycles += late;
+        self.window.ask_later(event.place, translated.after(late));
         true
     }
 

@@ -274,6 +274,9 @@ impl Machine {
                     }
                     return Ok(());
                 }
+                if !core.window.asks_now(event.place, Cycle(event.at)) {
+                    return Ok(());
+                }
                 self.ask(number, event.place, Cycle(event.at), &flight)
             }
             EventKind::Arrive | EventKind::Own => {

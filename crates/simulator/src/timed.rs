@@ -268,7 +268,9 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             if self.os.profiler.is_some() && !flight.walk.is_none() {
                 return false;
             }
-            if self.core.is_late(self.number, self.hierarchy, event, flight.walk) {
+            if self.core.is_late(self.number, self.hierarchy, event, flight.walk)
+                || !self.core.window.asks_now(event.place, now)
+            {
                 return true;
             }
             if flight.translation & WALKED != 0 && self.core.mmu.hints_migration() {

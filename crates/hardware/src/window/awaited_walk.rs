@@ -2,17 +2,15 @@
 
 use ambulator_base::{LINE_BYTES, PhysAddr, State};
 
-/// A page walk that main memory serves, as it is said to be: what the translation of an access waits for.
+/// A page walk on a walker: what the translation of an access waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkInFlight {
-    /// Where the table line is that arrives last.
-    pub table: PhysAddr,
-    /// Cycles from its arrival until the access is translated, up to 511.
+    /// Where the table line is that main memory serves last; `None` if the walk waits for a walker alone.
+    pub table: Option<PhysAddr>,
+    /// Cycles from its arrival, or from the end of the walk, until the access is translated, up to 511.
     pub after: u64,
-    /// Cycles of the walk on its walker, up to 65535.
-    pub cycles: u64,
-    /// It waited for a walker, which another walk had.
-    pub queued: bool,
+    /// Tells the latest walks of a core apart, up to 511.
+    pub number: u16,
 }
 
 /// A [`WalkInFlight`] or none, in eight bytes.
@@ -20,21 +18,18 @@ pub struct WalkInFlight {
 pub struct AwaitedWalk(u64);
 
 impl AwaitedWalk {
-    const AFTER_BITS: u32 = 9;
-    const CYCLES_BITS: u32 = 16;
-    const AFTER: u64 = (1 << Self::AFTER_BITS) - 1;
-    const CYCLES: u64 = (1 << Self::CYCLES_BITS) - 1;
-    const QUEUED: u64 = 1 << (Self::AFTER_BITS + Self::CYCLES_BITS);
-    const LINE_SHIFT: u32 = Self::AFTER_BITS + Self::CYCLES_BITS + 1;
+    const BITS: u32 = 9;
+    const MASK: u64 = (1 << Self::BITS) - 1;
+    const SOME: u64 = 1 << (2 * Self::BITS);
+    const LINE_SHIFT: u32 = 2 * Self::BITS + 1;
 
-    /// None, if the table line does not decide when the access is translated.
+    /// None, if the walk does not decide when the access is translated.
     pub fn new(walk: &WalkInFlight) -> AwaitedWalk {
-        let line = walk.table.line();
-        if walk.after > Self::AFTER || line >> (64 - Self::LINE_SHIFT) != 0 {
+        let line = walk.table.map_or(0, PhysAddr::line);
+        if walk.after > Self::MASK || line >> (64 - Self::LINE_SHIFT) != 0 {
             return AwaitedWalk(0);
         }
-        let queued = if walk.queued { Self::QUEUED } else { 0 };
-        AwaitedWalk(line << Self::LINE_SHIFT | queued | walk.cycles.min(Self::CYCLES) << Self::AFTER_BITS | walk.after)
+        AwaitedWalk(line << Self::LINE_SHIFT | Self::SOME | u64::from(walk.number) << Self::BITS | walk.after)
     }
 
     /// Whether there is nothing to wait for.
@@ -45,11 +40,11 @@ impl AwaitedWalk {
 
     /// What is waited for.
     pub fn walk(self) -> WalkInFlight {
+        let line = self.0 >> Self::LINE_SHIFT;
         WalkInFlight {
-            table: PhysAddr((self.0 >> Self::LINE_SHIFT) * LINE_BYTES),
-            after: self.0 & Self::AFTER,
-            cycles: self.0 >> Self::AFTER_BITS & Self::CYCLES,
-            queued: self.0 & Self::QUEUED != 0,
+            table: (line != 0).then_some(PhysAddr(line * LINE_BYTES)),
+            after: self.0 & Self::MASK,
+            number: (self.0 >> Self::BITS & Self::MASK) as u16,
         }
     }
 }

@@ -553,7 +553,7 @@ impl CoreWindow {
         entry.served = Served::L1;
         entry.drained = UNKNOWN;
         entry.at = at;
-        entry.done = if asks_at_commit { translated.0.max(cycle + 1) } else { cycle + 1 };
+        entry.done = translated.0.max(cycle + 1);
         if !asks_at_commit {
             self.events.push(translated.0, place, EventKind::Ask);
         }
@@ -672,11 +672,11 @@ impl CoreWindow {
         let place = place as usize;
         let entry = &mut self.entries[place];
         entry.at = at;
-        // The store commits once its data are ready; its line may arrive later.
-        entry.done = issued.0 + 1;
-        if self.asks_at_commit {
-            entry.done = entry.done.max(translated.0);
-        } else {
+        // The store commits once it is translated and its data are ready; its line may arrive later. Whether a walk has
+        // ended by then is asked then.
+        let awaits_walk = !entry.walk.is_none();
+        entry.done = if awaits_walk { UNKNOWN } else { translated.0.max(issued.0 + 1) };
+        if awaits_walk || !self.asks_at_commit {
             self.events.push(translated.0, place, EventKind::Ask);
         }
         self.become_known(place, issued.0);
@@ -735,7 +735,8 @@ impl CoreWindow {
         }
         let store = &self.entries[self.place(number)];
         // A store that has not issued yet has no data.
-        (store.done != UNKNOWN && store.drained > issued).then_some(store.issued)
+        let has_issued = store.done != UNKNOWN || !store.walk.is_none();
+        (has_issued && store.drained > issued).then_some(store.issued)
     }
 
     /// The cycle of a slot.

@@ -8,15 +8,35 @@ use crate::queues::UNKNOWN;
 use ambulator_base::{Cycle, PhysAddr, RecordKind};
 
 impl CoreWindow {
-    /// A load or a store that was to ask for its line is translated only at `translated`, when `walk` ends: it
+    /// A load or a store that was to ask for its line is translated only at `translated`, when its walk ends: it
     /// asks then.
-    pub fn ask_later(&mut self, place: u32, translated: Cycle, walk: AwaitedWalk) {
+    pub fn ask_later(&mut self, place: u32, translated: Cycle) {
         let entry = &mut self.entries[place as usize];
-        entry.walk = walk;
         if entry.kind == RecordKind::Load {
             entry.translated = translated.0;
         }
         self.events.push(translated.0, place as usize, EventKind::Ask);
+    }
+
+    /// The access of an [`EventKind::Ask`] at `now` is translated. Returns whether it asks for its line: a store that waited
+    /// for its walk to commit may do so only when it commits.
+    #[inline(always)]
+    pub fn asks_now(&mut self, place: u32, now: Cycle) -> bool {
+        let entry = &self.entries[place as usize];
+        if entry.kind == RecordKind::Load || entry.done != UNKNOWN {
+            return true;
+        }
+        self.end_walk(place, now);
+        !self.asks_at_commit
+    }
+
+    /// The page walk of a store has ended at `now`.
+    #[inline(never)]
+    fn end_walk(&mut self, place: u32, now: Cycle) {
+        let entry = &mut self.entries[place as usize];
+        entry.walk = AwaitedWalk::default();
+        entry.done = now.0.max(entry.issued + 1);
+        self.retire();
     }
 
     /// As [`CoreWindow::complete`], for a line at `at` that main memory says will be there at `told`. Whether it is

@@ -2,8 +2,8 @@
 
 use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
-    AddressMapping, CoreCounters, CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy,
-    HierarchySpec, InFlight, PredictorKind, Served, StoreRequest,
+    AddressMapping, AwaitedWalk, CoreCounters, CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy,
+    HierarchySpec, InFlight, PredictorKind, Served, StoreRequest, WalkInFlight,
 };
 
 fn spec() -> CoreSpec {
@@ -165,6 +165,27 @@ fn stores_commit_at_full_width() {
             step(&mut core, &Record { gap: 7, ..store(i) }, 1);
         }
         about(core.retired_cycle().0, 400 * 8 / 4);
+    }
+}
+
+#[test]
+fn a_store_commits_when_its_walk_ends_also_if_that_is_later_than_was_said() {
+    for store_request in REQUESTS {
+        let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
+        let Some(Event { at, place, .. }) = core.dispatch(&store(0)) else { panic!("it issues at once") };
+        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1 });
+        let flight = InFlight { issued: Cycle(at), translated: Cycle(100), walk, ..core.in_flight(place) };
+        assert!(!core.locate(place, &flight, flight.translated));
+        assert_eq!(core.take_event(), Some(Event { at: 100, place, kind: EventKind::Ask }));
+        core.ask_later(place, Cycle(150));
+        assert_eq!(core.take_event(), Some(Event { at: 150, place, kind: EventKind::Ask }));
+        // Asking at commit, there is one more event.
+        if !core.asks_now(place, Cycle(150)) {
+            assert_eq!(core.take_event(), Some(Event { at: 150, place, kind: EventKind::Ask }));
+            assert!(core.asks_now(place, Cycle(150)));
+        }
+        assert_eq!(core.complete(place, Cycle(900), Served::Dram), Cycle(at));
+        assert_eq!(core.retired_cycle(), Cycle(150));
     }
 }
 

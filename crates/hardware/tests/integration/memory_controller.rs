@@ -307,6 +307,31 @@ fn a_rank_is_refreshed_while_the_other_one_serves() {
 }
 
 #[test]
+fn refreshes_are_counted_as_they_are_due_also_while_nothing_is_asked_for() {
+    // Rank 1 has its first one at 6240, rank 0 at 12480, and each one every 12480.
+    let mut dram = dram(DramSpec { ranks: 2, t_refi_ns: 7800.0, t_rfc_ns: 350.0, ..plain() });
+    dram.read(line_of_rank(1, 0, 0, 0), false, 6_300);
+    assert_eq!(dram.counters().refreshes, 1);
+    dram.read(line_of_rank(1, 0, 0, 0), false, 12_500);
+    assert_eq!(dram.counters().refreshes, 2, "no request has met that of rank 0");
+    dram.read(line_of_rank(0, 0, 0, 0), false, 1_000_000);
+    assert_eq!(dram.counters().refreshes, 80 + 80);
+    dram.reset_counters();
+    assert_eq!(dram.counters().refreshes, 0);
+    dram.read(line_of_rank(1, 0, 0, 0), false, 1_006_000);
+    assert_eq!(dram.counters().refreshes, 1, "at 6240 + 80 * 12480");
+    // A call that comes late takes the refresh of rank 0 at 1010880 back, and it is planned again.
+    dram.read(line_of_rank(0, 1, 0, 0), false, 1_010_900);
+    dram.read(line_of_rank(0, 0, 0, 0), false, 1_010_000);
+    assert_eq!(dram.counters().refreshes, 2);
+    // Time that is skipped has none: rank 1's next one, which was due at 1017120, is 79 intervals later.
+    dram.set_timed(true, 2_000_000);
+    assert_eq!(dram.counters().refreshes, 2);
+    dram.read(line_of_rank(1, 0, 0, 0), false, 2_003_100);
+    assert_eq!(dram.counters().refreshes, 3);
+}
+
+#[test]
 fn activations_of_a_rank_are_t_rrd_apart_and_four_in_t_faw() {
     let done = |banks: &[u64]| {
         let mut dram = dram(DramSpec { t_faw_ns: 400.0, ..plain() });

@@ -2,13 +2,14 @@
 
 use super::{FaultCause, Mmu, Translated, allowed};
 use crate::{
-    CorePort, FinishedWalk, HypervisorStage, MemoryPort, Speculation, Verification, Walk, WalkOutcome, WalkerPool,
+    CorePort, FinishedWalk, HypervisorStage, MemoryPort, Speculation, Verification, Walk, WalkOnWalker, WalkOutcome,
+    WalkerPool,
     tell::{tell_computed, tell_guess, tell_hint, tell_known_line, tell_verdict},
+    walkers::Delay,
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
-use ambulator_hardware::WalkInFlight;
 
 impl Mmu {
     /// `copied`: when the copy of the page ends, if it is being copied. `missed`: for an L2 TLB miss, and not to set
@@ -136,7 +137,8 @@ impl Mmu {
         }
         let walk = self.page_walk::<W>(va, access, start, port);
         if !port.is_recorded() {
-            self.walkers.occupy(start, walk.ready);
+            let number = self.walkers.occupy(now, start, walk.ready);
+            port.awaited.walk = Some(WalkOnWalker { number, ends: walk.ready, waited: start > now });
         }
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
@@ -144,25 +146,21 @@ impl Mmu {
         self.counters.mmu_cycles += walk.ready.since(now);
         self.walk_latency.add(walk.ready.since(start));
         self.walk_loads.add(u64::from(walk.accesses));
-        (port.awaited.walk, port.awaited.queued) = (walk.ready.since(start), start > now);
         walk
     }
 
-    /// A walk on a walker that was said to end at `told` waited for main memory, which serves it `late` cycles
-    /// later than was said. If it waited for a walker, it may also have begun later, behind another late walk.
-    /// Returns by how many cycles, and when it ends.
-    pub fn delay_walk(&mut self, walk: &WalkInFlight, told: Cycle, late: u64) -> (u64, Cycle) {
-        let begin = Cycle(told.0.saturating_sub(walk.cycles));
-        let queued = if walk.queued { self.walkers.begun(begin).since(begin) } else { 0 };
-        let ready = told.after(queued + late);
-        if ready > told {
-            self.walkers.delay(told, ready);
+    /// Walk `number` has come to the end that was said. It waited for main memory, which serves it `late` cycles later
+    /// than was said. If it waited for a walker, it may also have begun later, because those before it are late.
+    /// Returns by how many cycles it ends later.
+    pub fn delay_walk(&mut self, number: u16, late: u64) -> u64 {
+        let Some(Delay { cycles, queued }) = self.walkers.delay(number, late) else { return late };
+        if queued + late > 0 {
             self.counters.walker_queue_cycles += queued;
             self.counters.walk_cycles += late;
             self.counters.mmu_cycles += queued + late;
-            self.walk_latency.raise(walk.cycles, walk.cycles + late);
+            self.walk_latency.raise(cycles, cycles + late);
         }
-        (queued, ready)
+        queued + late
     }
 
     fn page_walk<const W: bool>(
@@ -213,7 +211,7 @@ impl Mmu {
     }
 
     pub(crate) fn occupy_walker(&mut self, from: Cycle, until: Cycle) {
-        self.walkers.occupy(from, until);
+        self.walkers.occupy(from, from, until);
     }
 
     /// The second stage of nested paging.
