@@ -142,7 +142,7 @@ impl WalkerPool {
         let mut walk = self.walks[place];
         let cycles = walk.end - walk.start;
         let waited = walk.start > walk.asked;
-        let queued = if waited { self.free_before(walk.number).saturating_sub(walk.start) } else { 0 };
+        let queued = if waited { self.free_before(&walk).saturating_sub(walk.start) } else { 0 };
         if queued + late > 0 {
             self.walks.remove(place);
             (walk.start, walk.end) = (walk.start + queued, walk.end + queued + late);
@@ -152,10 +152,13 @@ impl WalkerPool {
         Some(Delay { cycles, queued })
     }
 
-    /// When a walker is free, as far as walks have it that asked before walk `number`.
-    fn free_before(&self, number: u32) -> u64 {
-        let known = self.walks[self.first..].iter().rev();
-        let mut before = known.filter(|walk| (walk.number.wrapping_sub(number) as i32) < 0);
+    /// When a walker is free, as far as walks have it that asked before `later`.
+    fn free_before(&self, later: &Interval) -> u64 {
+        let asked_before = |walk: &&Interval| {
+            walk.asked < later.asked
+                || (walk.asked == later.asked && (walk.number.wrapping_sub(later.number) as i32) < 0)
+        };
+        let mut before = self.walks[self.first..].iter().rev().filter(asked_before);
         before.nth(self.walkers - 1).map_or(0, |walk| walk.end)
     }
 }
@@ -184,6 +187,8 @@ mod tests {
     #[test]
     fn walks_that_wait_for_late_ones_begin_later_in_the_order_in_which_they_asked() {
         let mut pool = WalkerPool::new(2);
+        // Walks that ask later are behind them, also if they were known before: those of prefetches.
+        (0..2).for_each(|_| _ = pool.occupy(Cycle(1000), Cycle(1000), Cycle(1100)));
         let mut walk = |asked, begins, cycles| {
             let start = pool.start(Cycle(asked));
             assert_eq!(start, Cycle(begins));
