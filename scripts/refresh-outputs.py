@@ -191,7 +191,11 @@ def fill(text):
 
 
 def pages():
-    book = sorted(path.relative_to(ROOT) for path in (ROOT / "docs/src").rglob("*.md"))
+    # In the order of the book: later pages use files that earlier ones make.
+    contents = (ROOT / "docs/src/SUMMARY.md").read_text()
+    pages = {path.relative_to(ROOT): contents.find(f"({path.relative_to(ROOT / 'docs/src')})")
+             for path in (ROOT / "docs/src").rglob("*.md")}
+    book = sorted(pages, key=lambda page: (pages[page], page))
     return ["README.md", "CONTRIBUTING.md", *(str(page) for page in book if not page.name.startswith("reference-"))]
 
 
