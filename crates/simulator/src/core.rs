@@ -229,7 +229,7 @@ impl Core {
         if translated < until {
             return AwaitedWalk::default();
         }
-        AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number })
+        AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number, waited })
     }
 
     /// Whether an access that was to ask for its line in `event` is not translated yet, because main memory has
@@ -241,10 +241,13 @@ impl Core {
 
     #[inline(never)]
     fn is_walk_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
-        let WalkInFlight { table, after, number: walk } = walk.walk();
+        let WalkInFlight { table, after, number: walk, waited } = walk.walk();
         let translated = Cycle(event.at);
         let told = Cycle(translated.0.saturating_sub(after));
         let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, told).since(told));
+        if late == 0 && !waited {
+            return false;
+        }
         let late = self.mmu.delay_walk(walk, late);
         if late == 0 {
             return false;

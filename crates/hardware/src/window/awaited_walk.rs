@@ -11,6 +11,8 @@ pub struct WalkInFlight {
     pub after: u64,
     /// Tells the latest walks of a core apart, up to 511.
     pub number: u16,
+    /// It waited for a walker, which another walk had.
+    pub waited: bool,
 }
 
 /// A [`WalkInFlight`] or none, in eight bytes.
@@ -21,7 +23,8 @@ impl AwaitedWalk {
     const BITS: u32 = 9;
     const MASK: u64 = (1 << Self::BITS) - 1;
     const SOME: u64 = 1 << (2 * Self::BITS);
-    const LINE_SHIFT: u32 = 2 * Self::BITS + 1;
+    const WAITED: u64 = 2 * Self::SOME;
+    const LINE_SHIFT: u32 = 2 * Self::BITS + 2;
 
     /// None, if the walk does not decide when the access is translated.
     pub fn new(walk: &WalkInFlight) -> AwaitedWalk {
@@ -29,7 +32,8 @@ impl AwaitedWalk {
         if walk.after > Self::MASK || line >> (64 - Self::LINE_SHIFT) != 0 {
             return AwaitedWalk(0);
         }
-        AwaitedWalk(line << Self::LINE_SHIFT | Self::SOME | u64::from(walk.number) << Self::BITS | walk.after)
+        let flags = if walk.waited { Self::SOME | Self::WAITED } else { Self::SOME };
+        AwaitedWalk(line << Self::LINE_SHIFT | flags | u64::from(walk.number) << Self::BITS | walk.after)
     }
 
     /// Whether there is nothing to wait for.
@@ -45,6 +49,7 @@ impl AwaitedWalk {
             table: (line != 0).then_some(PhysAddr(line * LINE_BYTES)),
             after: self.0 & Self::MASK,
             number: (self.0 >> Self::BITS & Self::MASK) as u16,
+            waited: self.0 & Self::WAITED != 0,
         }
     }
 }

@@ -173,7 +173,7 @@ fn a_store_commits_when_its_walk_ends_also_if_that_is_later_than_was_said() {
     for store_request in REQUESTS {
         let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
         let Some(Event { at, place, .. }) = core.dispatch(&store(0)) else { panic!("it issues at once") };
-        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1 });
+        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1, waited: true });
         let flight = InFlight { issued: Cycle(at), translated: Cycle(100), walk, ..core.in_flight(place) };
         assert!(!core.locate(place, &flight, flight.translated));
         assert_eq!(core.take_event(), Some(Event { at: 100, place, kind: EventKind::Ask }));
