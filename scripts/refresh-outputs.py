@@ -193,9 +193,9 @@ def fill(text):
 def pages():
     # In the order of the book: later pages use files that earlier ones make.
     contents = (ROOT / "docs/src/SUMMARY.md").read_text()
-    pages = {path.relative_to(ROOT): contents.find(f"({path.relative_to(ROOT / 'docs/src')})")
-             for path in (ROOT / "docs/src").rglob("*.md")}
-    book = sorted(pages, key=lambda page: (pages[page], page))
+    places = {path.relative_to(ROOT): contents.find(f"({path.relative_to(ROOT / 'docs/src')})")
+              for path in (ROOT / "docs/src").rglob("*.md")}
+    book = sorted(places, key=lambda page: (places[page], page))
     return ["README.md", "CONTRIBUTING.md", *(str(page) for page in book if not page.name.startswith("reference-"))]
 
 

@@ -233,7 +233,8 @@ impl Core {
     }
 
     /// Whether an access that was to ask for its line in `event` is not translated yet, because main memory has
-    /// served others before the table line that its walk waits for: it asks later.
+    /// served others before the table line that its walk waits for, or because the walk got its walker later: it asks
+    /// later.
     #[inline(always)]
     pub fn is_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
         !walk.is_none() && self.is_walk_late(number, hierarchy, event, walk)
