@@ -1,6 +1,7 @@
 //! The page walkers of a core as a bounded resource.
 
 use ambulator_base::{Cycle, State};
+use ambulator_hardware::WalkInFlight;
 
 /// A walk on a walker.
 #[derive(Clone, Copy, Default, State)]
@@ -47,7 +48,7 @@ pub(crate) struct Delay {
 }
 
 /// Maximum number of remembered walks: more than can wait in a core's window.
-const REMEMBERED: usize = 512;
+const REMEMBERED: usize = WalkInFlight::NUMBERS;
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
@@ -96,8 +97,8 @@ impl WalkerPool {
         }
     }
 
-    /// Records a walk from `from` until `until` that asked for a walker at `asked`. Returns its number, of those of the
-    /// latest 512 walks.
+    /// Records a walk from `from` until `until` that asked for a walker at `asked`. Returns its
+    /// [`WalkInFlight::number`].
     #[inline]
     pub fn occupy(&mut self, asked: Cycle, from: Cycle, until: Cycle) -> u16 {
         self.number = self.number.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What an access keeps of the page walk that translates it while main memory serves that.
+//! What an access keeps of the page walk that translates it while that waits for main memory or for a walker.
 
 use ambulator_base::{LINE_BYTES, PhysAddr, State};
 
@@ -9,10 +9,15 @@ pub struct WalkInFlight {
     pub table: Option<PhysAddr>,
     /// Cycles from its arrival, or from the end of the walk, until the access is translated, up to 511.
     pub after: u64,
-    /// Tells the latest walks of a core apart, up to 511.
+    /// Tells the latest [`WalkInFlight::NUMBERS`] walks of a core apart: less than that.
     pub number: u16,
     /// It waited for a walker, which another walk had.
     pub waited: bool,
+}
+
+impl WalkInFlight {
+    /// Walks that have different numbers.
+    pub const NUMBERS: usize = 1 << AwaitedWalk::BITS;
 }
 
 /// A [`WalkInFlight`] or none, in eight bytes.
