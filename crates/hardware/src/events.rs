@@ -62,8 +62,10 @@ pub(crate) struct EventQueue {
     base: u64,
     /// The cycle of the earliest event of the wheel; `u64::MAX` if there is none.
     in_wheel: u64,
-    /// Keys of the events outside of the wheel, the latest first.
+    /// Keys of the events outside of the wheel, the latest first, and the cycle of the earliest; `u64::MAX` if there
+    /// is none.
     others: Vec<u64>,
+    in_others: u64,
     /// The cycle of the earliest event; `u64::MAX` if there is none.
     next: u64,
 }
@@ -80,6 +82,7 @@ impl EventQueue {
             base: 0,
             in_wheel: u64::MAX,
             others: Vec::new(),
+            in_others: u64::MAX,
             next: u64::MAX,
         }
     }
@@ -149,25 +152,26 @@ impl EventQueue {
         let key = at << (PLACE_BITS + KIND_BITS) | u64::from(event);
         let place = self.others.partition_point(|other| *other > key);
         self.others.insert(place, key);
+        self.in_others = self.in_others.min(at);
     }
 
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Event> {
-        if !self.others.is_empty() {
+        if self.in_wheel >= self.in_others {
             return self.pop_either();
         }
-        if self.in_wheel == u64::MAX {
-            return None;
-        }
         let event = self.pop_from_wheel();
-        self.next = self.in_wheel;
+        self.next = self.in_wheel.min(self.in_others);
         Some(event)
     }
 
-    /// Takes the earliest event if there are events outside of the wheel.
+    /// Takes the earliest event if one outside of the wheel may be that, or if there is none.
     #[cold]
     fn pop_either(&mut self) -> Option<Event> {
+        if self.next == u64::MAX {
+            return None;
+        }
         let first = self.node(self.heads[self.in_wheel as usize % WHEEL]);
         let in_wheel = match first {
             Some(first) if self.in_wheel != u64::MAX => {
@@ -179,8 +183,8 @@ impl EventQueue {
             Some(key) => event(key >> (PLACE_BITS + KIND_BITS), key as u32 & ((1 << (PLACE_BITS + KIND_BITS)) - 1)),
             None => self.pop_from_wheel(),
         };
-        let other = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + KIND_BITS));
-        self.next = self.in_wheel.min(other);
+        self.in_others = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + KIND_BITS));
+        self.next = self.in_wheel.min(self.in_others);
         Some(event)
     }
 

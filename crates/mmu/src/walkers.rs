@@ -123,10 +123,17 @@ impl WalkerPool {
         (self.number as usize % REMEMBERED) as u16
     }
 
+    /// Adds a walk behind those that end before it or with it. Few end later: they are moved one by one.
     #[inline(always)]
     fn insert(&mut self, walk: Interval) {
-        let place = self.walks.iter().rposition(|other| other.end <= walk.end).map_or(0, |before| before + 1);
-        self.walks.insert(place.max(self.first), walk);
+        self.walks.push(walk);
+        let known = &mut self.walks[self.first..];
+        let mut place = known.len() - 1;
+        while place > 0 && known[place - 1].end > walk.end {
+            known[place] = known[place - 1];
+            place -= 1;
+        }
+        known[place] = walk;
     }
 
     /// All walkers are busy once the latest of the `walkers` walks that end last has started.
@@ -145,22 +152,38 @@ impl WalkerPool {
         let waited = walk.start > walk.asked;
         let queued = if waited { self.free_before(&walk).saturating_sub(walk.start) } else { 0 };
         if queued + late > 0 {
-            self.walks.remove(place);
             (walk.start, walk.end) = (walk.start + queued, walk.end + queued + late);
-            self.insert(walk);
+            self.move_back(place, walk);
             self.busy_from = self.all_started();
         }
         Some(Delay { cycles, queued })
     }
 
+    /// The walk at `place` is now `walk`, which ends later.
+    #[inline(always)]
+    fn move_back(&mut self, mut place: usize, walk: Interval) {
+        while let Some(next) = self.walks.get(place + 1)
+            && next.end <= walk.end
+        {
+            self.walks[place] = *next;
+            place += 1;
+        }
+        self.walks[place] = walk;
+    }
+
     /// When a walker is free, as far as walks have it that asked before `later`.
+    #[inline(always)]
     fn free_before(&self, later: &Interval) -> u64 {
-        let asked_before = |walk: &&Interval| {
-            walk.asked < later.asked
-                || (walk.asked == later.asked && (walk.number.wrapping_sub(later.number) as i32) < 0)
-        };
-        let mut before = self.walks[self.first..].iter().rev().filter(asked_before);
-        before.nth(self.walkers - 1).map_or(0, |walk| walk.end)
+        let mut walkers = self.walkers;
+        for walk in self.walks[self.first..].iter().rev() {
+            // Counted without branches: the sim host could not predict them.
+            let known_before = (walk.number.wrapping_sub(later.number) as i32) < 0;
+            walkers -= usize::from((walk.asked < later.asked) | ((walk.asked == later.asked) & known_before));
+            if walkers == 0 {
+                return walk.end;
+            }
+        }
+        0
     }
 }
 
