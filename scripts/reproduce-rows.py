@@ -70,7 +70,7 @@ def is_far(published, ours, difference):
     """Whether a row with these cells needs a reason. The difference itself is rounded to percents."""
     if difference.endswith("%"):
         return abs(100 * (float(ours) / float(published) - 1)) > FAR
-    return difference == "outside" or difference.startswith("+")
+    return difference == "outside" or difference.startswith("+") or (difference == "not run" and published != "-")
 
 
 def is_meant(pattern, name):

@@ -863,6 +863,18 @@ class Dram(Group):
     @row_hit_cap.setter
     def row_hit_cap(self, value: int | str) -> None: ...
     @property
+    def turn_cap(self) -> int:
+        """Column commands in a row that all read one rank, or all write it: after so many, and when it has waited
+        for as long as they take, the oldest request goes next, for which the bus must turn to the other direction
+        or rank.
+
+        Unit: count. From 1 to 65536. Default: 128.
+
+        Source: our choice: more than three batches of writes, so that it helps only who would starve.
+        """
+    @turn_cap.setter
+    def turn_cap(self, value: int | str) -> None: ...
+    @property
     def controller_ns(self) -> float:
         """Latency that the controller, the PHY and the path from the last-level cache to memory add to each
         read.
@@ -2025,6 +2037,16 @@ class Kernel(Group):
         """
     @zeroing.setter
     def zeroing(self, value: Literal["memory", "cycles-only"]) -> None: ...
+    @property
+    def copying(self) -> Literal["memory", "free"]:
+        """What the background copy of a migrated page takes in the region of interest.
+
+        One of memory, free. Default: memory.
+
+        Source: our choice: Utopia Sec. 5.5 has a page copied while the program runs, and names no bandwidth.
+        """
+    @copying.setter
+    def copying(self, value: Literal["memory", "free"]) -> None: ...
     @property
     def khugepaged_period(self) -> int:
         """Cycles between two rounds of the promotion daemon.

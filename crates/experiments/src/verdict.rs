@@ -2,7 +2,7 @@
 //! and why.
 
 use crate::interval::{Over, SpeedUp};
-use crate::stack::{CycleStack, is_mix};
+use crate::stack::{CycleStack, Family, is_mix};
 use ambulator_simulator::{RunResult, Status};
 
 /// A design of a comparison.
@@ -50,12 +50,23 @@ impl Verdict {
             others.iter().filter_map(|one| Some((SpeedUp::of(base.run, one.run)?, *one))).collect();
         rated.sort_by(|a, b| b.0.ratio.total_cmp(&a.0.ratio));
         let name = &base.run.design;
+        let best_is = if is_mix(base.run) { "Best in the time until the last core ends" } else { "Best" };
+        if let [(of, fastest), ..] = &rated[..]
+            && of.half.is_none()
+        {
+            let fastest = match of.ratio > 1.0 {
+                true => format!("{} was the fastest, {:.3} times as fast as {name}", fastest.run.design, of.ratio),
+                false => format!("{name} was the fastest"),
+            };
+            self.sentences.push(format!("{best_is}: not known. The region is too short for an interval: {fastest}."));
+            return;
+        }
         let Some((speed_up, best)) = rated.iter().find(|(of, _)| of.differs() && of.ratio > 1.0) else {
             let worse = rated.iter().all(|(speed_up, _)| speed_up.differs());
             self.sentences.push(match others {
-                [other] if worse => format!("Best: {name}. {} is slower.", other.run.design),
-                _ if worse => format!("Best: {name}. Every other design that can be built is slower."),
-                _ => format!("Best: none. No design is faster than {name} beyond the 95% interval."),
+                [other] if worse => format!("{best_is}: {name}. {} is slower.", other.run.design),
+                _ if worse => format!("{best_is}: {name}. Every other design that can be built is slower."),
+                _ => format!("{best_is}: none. No design is faster than {name} beyond the 95% interval."),
             });
             return;
         };
@@ -64,9 +75,10 @@ impl Verdict {
                 format!("95% interval {interval}, over {over} of the region")
             }
             Some((interval, over)) => format!("95% interval {interval}, over {over}"),
-            None => "the region is too short for an interval".into(),
+            None => "without an interval".into(),
         };
-        let mut text = format!("Best: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
+        let mut text =
+            format!("{best_is}: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
         // Intervals of speed-ups over the baseline may meet although one of two designs is always faster.
         let tie = |other: &Candidate<'_>| {
             let over = SpeedUp::of(other.run, best.run).filter(|over| !over.differs())?;
@@ -96,28 +108,37 @@ impl Verdict {
 /// The ratio of two designs that are not told apart, less 1, from which on its interval is said.
 const FAR: f64 = 0.05;
 
-/// Speed-ups of a mix in which each program counts the same. All others are of the time until the last core
-/// ends.
+/// Speed-ups of a mix in which each program counts the same, the best first. All others are of the time until the last
+/// core ends.
 fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
+    if !is_mix(base.run) || others.is_empty() {
+        return None;
+    }
+    let half = |other: &Candidate<'_>| SpeedUp::weighted(base.run, other.run).and_then(|of| of.half);
     let one = |other: &&Candidate<'_>| {
-        let speed_up = SpeedUp::weighted(base.run, other.run);
-        let half = speed_up.and_then(|of| of.half).map_or(String::new(), |half| format!(" ± {half:.3}"));
+        let half = half(other).map_or(String::new(), |half| format!(" ± {half:.3}"));
         format!("{} {:.3}{half}", other.run.design, other.run.weighted_speedup)
     };
+    let mut others = others.to_vec();
+    others.sort_by(|a, b| b.run.weighted_speedup.total_cmp(&a.run.weighted_speedup));
     let all: Vec<String> = others.iter().map(one).collect();
+    let differs = |other: &&&Candidate<'_>| half(other).is_some_and(|half| other.run.weighted_speedup - half > 1.0);
+    let best = match others.iter().filter(|one| !one.idealised).find(differs) {
+        Some(best) => format!(", {} is the best", best.run.design),
+        None if others.iter().any(|other| half(other).is_none()) => String::new(),
+        None => format!(", no design is faster than {} beyond the 95% interval", base.run.design),
+    };
     let mut last: Vec<Option<String>> = others.iter().chain([&base]).map(|of| last_core(of.run)).collect();
     last.dedup();
     let last = match &last[..] {
         [Some(one)] => one.as_str(),
         _ => "not the same core on each design",
     };
-    (is_mix(base.run) && !all.is_empty()).then(|| {
-        format!(
-            "The speed-ups above are of the time until the last core ends ({last}). If each program of the mix counts the \
-             same (weighted speed-up): {}.",
-            all.join(", ")
-        )
-    })
+    Some(format!(
+        "The speed-ups above are of the time until the last core ends ({last}). If each program of the mix counts the \
+         same (weighted speed-up){best}: {}.",
+        all.join(", ")
+    ))
 }
 
 /// The core that ends last, with its program.
@@ -141,7 +162,11 @@ fn headroom(one: &Candidate<'_>) -> Option<SpeedUp> {
 
 /// The share of the time that is gone at this speed-up.
 fn share_gone(speed_up: &SpeedUp) -> String {
-    let percent = 100.0 * (1.0 - 1.0 / speed_up.ratio);
+    percent(1.0 - 1.0 / speed_up.ratio)
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
     if percent < 10.0 { format!("{percent:.2}%") } else { format!("{percent:.1}%") }
 }
 
@@ -161,31 +186,46 @@ fn cost(base: &Candidate<'_>) -> Option<String> {
              accesses reach caches and memory in another order."
         ));
     }
-    let interval = bound.interval().map_or(String::new(), |interval| format!(" (95% interval {interval})"));
+    let interval = bound.interval();
+    let interval = interval.map_or("the region is too short for an interval".into(), |of| format!("95% interval {of}"));
+    let hidden = hidden(base.run, 1.0 - 1.0 / ratio).unwrap_or_default();
     Some(format!(
         "Translation costs {program} at most {} of its time on {design}: {perfect} it is {ratio:.3} times as \
-         fast{interval}.",
+         fast ({interval}).{hidden}",
         share_gone(&bound)
     ))
 }
 
-/// What translation costs where the paging is another one, once for each policy.
+/// Where the cycle stack of `run` shows much less of translation than it costs, a share of `costs`: why.
+fn hidden(run: &RunResult, costs: f64) -> Option<String> {
+    let stack = CycleStack::of(run).filter(|_| !is_mix(run))?;
+    let of_translation = |(words, _): &&(&str, f64)| Family::of(words) == Family::Translation;
+    let shown = stack.parts.iter().filter(of_translation).map(|(_, cycles)| cycles).sum::<f64>() / stack.total();
+    (shown < HIDDEN * costs).then(|| {
+        format!(
+            " In its cycle stack {} are translation: a walk that passes while an older load waits for its data makes its \
+             own load's data come later, and those cycles count as data.",
+            percent(shown)
+        )
+    })
+}
+
+/// A stack that shows less than this share of what translation costs needs an explanation.
+const HIDDEN: f64 = 0.5;
+
+/// What translation costs where the paging is another one: for the designs of each policy.
 fn cost_under_other_paging(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
-    let mut policies: Vec<&Candidate<'_>> = Vec::new();
-    for one in others.iter().filter(|one| !one.idealised && one.bound.is_some() && !same_paging(base, one)) {
-        if !policies.iter().any(|known| same_paging(known, one)) {
-            policies.push(one);
-        }
-    }
     let (mut costs, mut free) = (Vec::new(), Vec::new());
-    for one in policies {
+    for one in others.iter().filter(|one| !one.idealised && one.bound.is_some() && !same_paging(base, one)) {
         let Some(bound) = headroom(one) else { continue };
         if bound.differs() && bound.ratio > 1.0 {
-            costs.push(format!("{} on {}", share_gone(&bound), one.run.design));
+            costs.push((bound.ratio, format!("{} on {}", share_gone(&bound), one.run.design)));
         } else {
             free.push(one.run.design.as_str());
         }
     }
+    costs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let costs: Vec<String> = costs.into_iter().map(|(_, text)| text).collect();
     let costs = (!costs.is_empty()).then(|| format!("at most {}", costs.join(", ")));
     let free = (!free.is_empty()).then(|| format!("nothing that can be measured on {}", free.join(", ")));
     let parts: Vec<String> = costs.into_iter().chain(free).collect();
@@ -301,6 +341,64 @@ mod tests {
         let (radix, thp, lvm) = (run("radix", 10_000), run("thp", 5_000), run("lvm", 5_000));
         let verdict = Verdict::of(&[of(&radix, &lvm), of(&thp, &lvm), of(&lvm, &lvm)]);
         assert!(verdict.sentences[1].ends_with("Not told apart from it: lvm."), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_region_too_short_for_an_interval_has_no_best() {
+        let short = |design: &str, cycles| RunResult { windows: Vec::new(), ..run(design, cycles) };
+        let (radix, thp) = (short("radix", 10_000), short("thp", 9_500));
+        let candidate = |run| Candidate { run, bound: None, idealised: false };
+        let verdict = Verdict::of(&[candidate(&radix), candidate(&thp)]);
+        assert_eq!(
+            verdict.sentences,
+            [
+                "Best: not known. The region is too short for an interval: thp was the fastest, 1.053 times as fast as radix."
+            ]
+        );
+        assert_eq!(verdict.told, None);
+        let slower = Verdict::of(&[candidate(&thp), candidate(&radix)]).sentences;
+        assert!(slower[0].ends_with("for an interval: thp was the fastest."), "{slower:?}");
+    }
+
+    #[test]
+    fn a_cost_that_the_cycle_stack_hides_is_explained() {
+        let stack = |mut run: RunResult, walks: u64| {
+            run.counters.insert("core.window.stack_dram".into(), 1000 - walks);
+            run.counters.insert("core.window.stack_walk_dram".into(), walks);
+            run.counters.insert("core.window.stack_base".into(), 0);
+            run
+        };
+        let perfect = run("perfect", 7_500);
+        let said = |walks| {
+            let radix = stack(run("radix", 10_000), walks);
+            Verdict::of(&[of(&radix, &perfect)]).sentences.remove(0)
+        };
+        assert!(said(60).contains(". In its cycle stack 6.00% are translation: a walk that passes"), "{}", said(60));
+        assert!(said(200).ends_with("(95% interval 1.333 to 1.333)."), "most of the 25% is shown: {}", said(200));
+    }
+
+    #[test]
+    fn a_mix_is_judged_by_both_of_its_speed_ups() {
+        let mix = |design: &str, weighted_speedup| {
+            let core = |program: &str| ambulator_simulator::CoreResult {
+                program: program.into(),
+                ipc: weighted_speedup / 10.0,
+                cycles: (200_000.0 / weighted_speedup) as u64,
+                windows: (1..=20)
+                    .map(|i| (i * 1000, (i as f64 * 10_000.0 / weighted_speedup) as u64 + i % 2))
+                    .collect(),
+                ..Default::default()
+            };
+            RunResult { cores: vec![core("gups"), core("bfs")], weighted_speedup, ..run(design, 10_000) }
+        };
+        let (radix, thp) = (mix("radix", 1.0), mix("thp", 1.071));
+        let candidate = |run| Candidate { run, bound: None, idealised: false };
+        let said = Verdict::of(&[candidate(&radix), candidate(&thp)]).sentences;
+        assert!(
+            said[0].starts_with("Best in the time until the last core ends: none. No design is faster"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("(weighted speed-up), thp is the best: thp 1.071 ± "), "{said:?}");
     }
 
     /// A run of windows whose cycles these are, times a factor.

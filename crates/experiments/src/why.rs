@@ -42,11 +42,15 @@ pub fn reasons(runs: &[RunResult], told: Option<&str>) -> Vec<String> {
     }
     let (mut sentences, mut alike) = (Vec::new(), Vec::new());
     for run in others.iter().filter(|run| run.simulated_instructions > 0) {
+        let bare = |speed: &str| {
+            let facts: Vec<String> = facts(base, run).into_iter().map(|fact| fact.text).collect();
+            let facts = if facts.is_empty() { "the same walks".into() } else { facts.join("; ") };
+            format!("{} versus {}{speed}: {facts}.", run.design, base.design)
+        };
         match SpeedUp::of(base, run) {
-            None => {
-                let facts: Vec<String> = facts(base, run).into_iter().map(|fact| fact.text).collect();
-                let facts = if facts.is_empty() { "the same walks".into() } else { facts.join("; ") };
-                sentences.push(format!("{} versus {}: {facts}.", run.design, base.design));
+            None => sentences.push(bare("")),
+            Some(SpeedUp { ratio, half: None, .. }) => {
+                sentences.push(bare(&format!(" ({ratio:.3} times as fast; the region is too short for an interval)")));
             }
             Some(speed_up) if !speed_up.differs() => alike.push((run.design.as_str(), speed_up)),
             Some(speed_up) => sentences.push(reason(base, run, &speed_up, told == Some(run.design.as_str()))),
@@ -60,9 +64,9 @@ fn no_difference(base: &RunResult, alike: &[(&str, SpeedUp)]) -> Option<String> 
     if alike.is_empty() {
         return None;
     }
-    let one = |(design, speed_up): &(&str, SpeedUp)| match speed_up.interval() {
-        Some(interval) => format!("{design} ({:.3}; {interval})", speed_up.ratio),
-        None => format!("{design} ({:.3}; the region is too short for an interval)", speed_up.ratio),
+    let one = |(design, speed_up): &(&str, SpeedUp)| {
+        let interval = speed_up.interval().map_or(String::new(), |interval| format!("; {interval}"));
+        format!("{design} ({:.3}{interval})", speed_up.ratio)
     };
     let all: Vec<String> = alike.iter().map(one).collect();
     Some(format!("No difference from {} beyond the 95% interval: {}.", base.design, all.join(", ")))
@@ -81,7 +85,9 @@ fn reason(base: &RunResult, run: &RunResult, speed_up: &SpeedUp, told: bool) -> 
         parts.push(join(with));
     }
     if !parts.is_empty() {
-        text += &format!(": {}", parts.join("; "));
+        // What the verdict has told is the reason; the rest goes with it.
+        let head = if told { ", as told above, with " } else { ": " };
+        text += &format!("{head}{}", parts.join("; "));
     }
     if !against.is_empty() {
         text += &format!(", although {}", join(against));

@@ -42,6 +42,7 @@ pub(crate) struct Rules {
     pub write_low: usize,
     pub write_idle: usize,
     pub row_hit_cap: u32,
+    pub turn_cap: u32,
     /// From a read's column command to a write's, at least.
     pub turn: u64,
 }
@@ -138,9 +139,12 @@ pub(crate) struct Shared {
     /// No read's column command can be sent before, no write's, whatever their banks do.
     pub read_floor: u64,
     write_floor: u64,
-    /// When the bus is free, and which rank used it last.
+    /// When the bus is free, which rank used it last, and whether for a write.
     bus: u64,
     rank: u8,
+    write: bool,
+    /// Column commands in a row since it turned around.
+    pub run: u32,
 }
 
 /// What a channel has done, as differences of what was planned and what was taken back.
@@ -502,16 +506,20 @@ impl Channel {
         self.candidates.splice(place..place, released);
     }
 
-    /// When the command of a read can be sent, if no other request waits.
+    /// When the command of a request can be sent, if no other waits.
     #[inline(always)]
     fn alone(&self, request: &Request) -> Choice {
         let bank = &self.banks[request.bank as usize].bank;
         let group = &self.groups[request.group as usize];
         let rank = &self.ranks[request.rank as usize];
         let shared = &self.shared;
-        let mut column = request.arrival.max(shared.read_floor).max(group.read).max(rank.read).max(group.column);
+        let (floor, latency) = match request.write {
+            true => (shared.write_floor, self.rules.cwl),
+            false => (shared.read_floor.max(group.read).max(rank.read), self.rules.cl),
+        };
+        let mut column = request.arrival.max(floor).max(group.column);
         if request.rank != shared.rank {
-            column = column.max((shared.bus + self.rules.rtrs).saturating_sub(self.rules.cl));
+            column = column.max((shared.bus + self.rules.rtrs).saturating_sub(latency));
         }
         if bank.row == request.row {
             return Choice { at: 0, column: column.max(bank.column), activate: 0, outcome: Outcome::Hit };
@@ -525,14 +533,35 @@ impl Channel {
         Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
     }
 
-    /// The candidate whose column command can be sent first; among equals the oldest.
+    /// The candidate whose column command can be sent first; among equals the oldest. After a long run, the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
+        if self.shared.run >= self.rules.turn_cap
+            && let Some(oldest) = self.turn()
+        {
+            return Some(oldest);
+        }
         if self.candidates.len() - self.released > self.rules.read_queue {
             return self.best_of_full_window();
         }
         // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
         if self.ranks.len() == 1 { self.best_of::<true, false>() } else { self.best_of::<false, false>() }
+    }
+
+    /// The oldest candidate, if the bus must turn around for it, it has waited for as long as a run takes, and its rank
+    /// need not be refreshed first.
+    #[cold]
+    fn turn(&self) -> Option<Choice> {
+        let Rules { turn_cap, burst, .. } = self.rules;
+        let oldest = self.candidates.last()?;
+        let rank = &self.ranks[oldest.rank as usize];
+        let is_in_run = (oldest.rank, oldest.write) == (self.shared.rank, self.shared.write);
+        let last = self.plan.last_column();
+        if is_in_run || rank.refreshed > last || last + burst < oldest.arrival + u64::from(turn_cap) * burst {
+            return None;
+        }
+        let choice = Choice { at: self.candidates.len() - 1, ..self.alone(oldest) };
+        (choice.column < rank.due).then_some(choice)
     }
 
     /// The same where more reads wait than the window holds.
@@ -690,6 +719,8 @@ impl Channel {
         }
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
+        let is_in_run = (request.rank, request.write) == (shared.rank, shared.write);
+        let run = if is_in_run { shared.run.saturating_add(1) } else { 1 };
         if request.write {
             let end = column + rules.cwl + rules.burst;
             bank.precharge = bank.precharge.max(end + rules.wr);
@@ -700,6 +731,8 @@ impl Channel {
                 write_floor: column + rules.burst,
                 bus: end,
                 rank: request.rank,
+                write: true,
+                run,
             };
             self.released -= 1;
             let count = &mut self.filter[Self::filter_of(request.line)];
@@ -711,6 +744,8 @@ impl Channel {
                 write_floor: column + rules.turn,
                 bus: column + rules.cl + rules.burst,
                 rank: request.rank,
+                write: false,
+                run,
             };
             if alone.is_none() {
                 self.awaited.plan(request.line, column + rules.cl + rules.burst);

@@ -34,6 +34,7 @@ fn rules() -> Rules {
         write_low: 8,
         write_idle: 16,
         row_hit_cap: 16,
+        turn_cap: 64,
         turn: 22 + 4 + 2 - 16,
     }
 }
@@ -50,6 +51,13 @@ impl Channel {
         };
         let window: Vec<&Request> = candidates.iter().rev().filter(is_seen).collect();
         let mut best: Option<(usize, u64)> = None;
+        let now = self.plan.last_column();
+        let is_forced = |request: &Request, column: u64| {
+            let rank = &self.ranks[request.rank as usize];
+            let turns = request.rank != shared.rank || request.write != shared.write;
+            let waited = now + rules.burst >= request.arrival + u64::from(rules.turn_cap) * rules.burst;
+            turns && waited && shared.run >= rules.turn_cap && rank.refreshed <= now && column < rank.due
+        };
         for (age, &request) in window.iter().enumerate() {
             let bank = &self.banks[request.bank as usize].bank;
             let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
@@ -70,6 +78,9 @@ impl Channel {
             };
             let other_rank = if request.rank == shared.rank { 0 } else { shared.bus + rules.rtrs };
             let column = row_is_open.max(group.column).max(floor).max(other_rank.saturating_sub(latency));
+            if age == 0 && is_forced(request, column) {
+                return Some((candidates.len() - 1, column));
+            }
             let passes =
                 |other: &&Request| hits && column < other.arrival.max(bank.precharge) && bank.hits < rules.row_hit_cap;
             if !waits.is_none_or(passes) {
@@ -249,6 +260,7 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
         let rules = Rules {
             closed: random.below(4) == 0,
             row_hit_cap: 1 + random.below(8) as u32,
+            turn_cap: 1 + random.below(80) as u32,
             read_queue: 1 + random.below(64) as usize,
             write_low: random.below(31) as usize,
             write_idle: random.below(32) as usize,
@@ -346,7 +358,13 @@ fn the_search_finds_all_that_a_read_may_precede() {
     for seed in 0..40 {
         let mut random = Random::new(seed);
         let ranks = 1 << random.below(2);
-        let rules = Rules { refi: 3000, rfc: 300, row_hit_cap: 1 + random.below(20) as u32, ..rules() };
+        let rules = Rules {
+            refi: 3000,
+            rfc: 300,
+            row_hit_cap: 1 + random.below(20) as u32,
+            turn_cap: 1 + random.below(80) as u32,
+            ..rules()
+        };
         let (gap, late, writes) = (8 + random.below(40), random.below(300), random.below(2) * random.below(50));
         let requests = stream(seed, 2000, gap, late, ranks, writes);
         let times = |exhaustive| {

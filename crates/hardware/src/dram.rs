@@ -185,6 +185,7 @@ impl Dram {
             write_low: spec.write_low as usize,
             write_idle: spec.write_idle as usize,
             row_hit_cap: spec.row_hit_cap,
+            turn_cap: spec.turn_cap,
             turn: of_clocks((spec.t_cl + burst_clocks + spec.t_rtrs).saturating_sub(spec.t_cwl).max(burst_clocks)),
         };
         let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);

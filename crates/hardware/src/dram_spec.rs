@@ -144,6 +144,10 @@ pub struct DramSpec {
     /// is not passed over any more.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, DRAMInterface: max_accesses_per_row"))]
     pub row_hit_cap: u32,
+    /// Column commands in a row that all read one rank, or all write it: after so many, and when it has waited for as
+    /// long as they take, the oldest request goes next, for which the bus must turn to the other direction or rank.
+    #[schemars(range(min = 1, max = 65_536), extend("x-unit" = "count", "x-source" = "our choice: more than three batches of writes, so that it helps only who would starve"))]
+    pub turn_cap: u32,
     /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
     /// read.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "our choice"))]
@@ -184,6 +188,7 @@ impl Default for DramSpec {
             write_low: 16,
             write_idle: 32,
             row_hit_cap: 16,
+            turn_cap: 128,
             controller_ns: 10.0,
         }
     }

@@ -138,7 +138,7 @@ impl Plan {
     /// never too late.
     #[inline]
     pub fn first_after(&self, request: &Request, bank: &Bank, rules: &Rules) -> Option<u64> {
-        let Rules { rp, rcd, turn, .. } = *rules;
+        let Rules { rp, rcd, turn, turn_cap, .. } = *rules;
         let mut first = self.end;
         let (mut row, mut precharge) = (bank.row, bank.precharge);
         // Older requests of its bank wait for other rows: only a row hit can pass them.
@@ -153,6 +153,9 @@ impl Plan {
                 return None;
             }
             let older = request.precedes(&command.request);
+            if older && command.shared.run >= turn_cap {
+                first = at;
+            }
             if command.request.bank == request.bank {
                 if older {
                     first = at;

@@ -60,7 +60,7 @@ pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement, RecordedPlace};
 pub use recorded::RecordedPlacement;
 pub use shootdown::Shootdown;
-pub use spec::{HugeAllocation, KernelSpec, PageSizePolicy};
+pub use spec::{Copying, HugeAllocation, KernelSpec, PageSizePolicy};
 pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 pub use translations::{Translations, TranslationsFactory};
 pub use vma::{HugeAdvice, Vma, VmaList};

@@ -1,6 +1,6 @@
 //! Page migration: out of a placement's segments to make room, and into them on a hint of the hardware.
 
-use crate::{Kernel, LedgerCause, Mapping, OsError, PageState, PlaceRequest};
+use crate::{Copying, Kernel, LedgerCause, Mapping, OsError, PageState, PlaceRequest};
 use ambulator_base::{Asid, Page, Pfn, ProcessId, State, VirtAddr};
 
 /// A page that has moved. The copy runs concurrently with the program; an access to the page waits for it.
@@ -33,9 +33,12 @@ impl Migrations {
 }
 
 impl Kernel {
-    /// Moves the migrations since the last call to `into`.
+    /// Moves the migrations since the last call whose pages are to be copied to `into`.
     pub fn take_migrations(&mut self, into: &mut Vec<Migration>) {
-        self.migrations.take(into);
+        match self.spec.copying {
+            Copying::Memory => self.migrations.take(into),
+            Copying::Free => self.migrations.0.clear(),
+        }
     }
 
     /// Moves the blocks of frames that a guest kernel has returned to the hypervisor to `into`.

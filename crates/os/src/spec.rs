@@ -37,6 +37,17 @@ pub enum HugeAllocation {
     Compaction,
 }
 
+/// What the background copy of a migrated page takes. Nobody waits for the kernel's own work in both cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Copying {
+    /// Its lines are read from main memory and written to it, and accesses to the page wait for the end.
+    #[default]
+    Memory,
+    /// Nothing, a bound: the page has moved at once.
+    Free,
+}
+
 /// Settings of the modelled kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -64,6 +75,9 @@ pub struct KernelSpec {
     /// Where the zeroes of fresh pages go in the region of interest. Applies to a hypervisor too.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: non-temporal stores, as FreeBSD's pagezero on amd64; Linux's `rep stos` leaves a part in the caches"))]
     pub zeroing: Zeroing,
+    /// What the background copy of a migrated page takes in the region of interest.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: Utopia Sec. 5.5 has a page copied while the program runs, and names no bandwidth"))]
+    pub copying: Copying,
     /// Cycles between two rounds of the promotion daemon.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64), extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
     pub khugepaged_period: u64,
@@ -112,6 +126,7 @@ impl Default for KernelSpec {
             huge_limit: 0,
             huge_allocation: HugeAllocation::FreeBlock,
             zeroing: Zeroing::Memory,
+            copying: Copying::Memory,
             khugepaged_period: 20_000_000,
             khugepaged_pages: 4096,
             khugepaged_max_none: 511,

@@ -206,6 +206,45 @@ fn a_stream_of_row_hits_starves_nobody() {
 }
 
 #[test]
+fn row_hits_of_one_rank_do_not_starve_another() {
+    // From 1000 on hits of two groups of rank 0, as fast as the bus is. At 1161 one of rank 1, which needs two clocks
+    // more than they.
+    let waits = |turn_cap| {
+        let mut dram = dram(DramSpec { ranks: 2, turn_cap, ..plain() });
+        let waits = line_of_rank(1, 0, 0, 1);
+        dram.read(line_of_rank(1, 0, 0, 0), false, 500);
+        (0..2).for_each(|bank| _ = dram.read(line_of_rank(0, 0, bank, 0), false, 700));
+        for i in 0..1000 {
+            if i == 41 {
+                dram.read(waits, false, 1161);
+            }
+            dram.read(line_of_rank(0, 0, i % 2, i / 2 % 128), false, 1000 + 4 * i);
+        }
+        dram.arrival(waits, false).map_or(0, |(at, _)| at)
+    };
+    // It has waited for as long as so many hits take; the last before it was sent at that clock.
+    let after = |sent: u64| sent + 6 + HIT;
+    assert_eq!([waits(64), waits(100), waits(10)], [1416, 1560, 1200].map(after));
+    assert_eq!(waits(60_000), after(1000 + 4 * 999), "without the cap it is the last");
+}
+
+#[test]
+fn batch_after_batch_does_not_starve_a_read() {
+    // From 1000 on writes of two groups, as fast as the bus is. Eight are a batch; while it is sent eight more come.
+    let waits = |turn_cap| {
+        let mut dram = dram(DramSpec { write_high: 8, turn_cap, ..plain() });
+        (0..3).for_each(|bank| _ = dram.read(line(0, bank, 127), false, 500));
+        (0..248).for_each(|i| dram.write(line(0, i % 2, i / 2), false, 1000 + 4 * i));
+        dram.read(line(0, 2, 0), false, 1161)
+    };
+    // It has waited for as long as so many writes take. The last before it was sent at that clock; its data, and
+    // tWTR_S, or tWTR_L where it is of the read's group.
+    let after = |sent: u64, turn: u64| sent + 16 + 4 + turn + HIT;
+    assert_eq!([waits(32), waits(47)], [after(1288, 8), after(1348, 12)]);
+    assert_eq!(waits(60_000), after(1028 + 4 * 247, 8), "without the cap it is the last");
+}
+
+#[test]
 fn a_bank_knows_its_open_row_whatever_was_called_before() {
     // Eight later requests were called first; the row that is open at 4000 is still known.
     let mut dram = dram(plain());
@@ -359,6 +398,43 @@ fn random_reads_reach_the_bound_of_activations_and_do_not_exceed_it() {
     let bound = 4.0 * 64.0 / 21.0 * (1.0 - dram.counters().refreshes as f64 * 350.0 / ns);
     let reached = f64::from(reads) * 64.0 / ns;
     assert!(reached < bound && reached > 0.95 * bound, "{reached} of {bound} GB/s");
+}
+
+#[test]
+fn triads_on_32_banks_stay_below_the_peak_by_their_refreshes_and_turns() {
+    // Two loads and a store for each of four cores, rows apart; 64 clocks' worth of requests at once.
+    let mut dram = dram(DramSpec {
+        bank_groups: 4,
+        banks: 8,
+        t_refi_ns: 7800.0,
+        write_high: 54,
+        write_low: 16,
+        write_idle: 32,
+        ..plain()
+    });
+    let mut agents = [0u64; 16];
+    let (mut next, mut lines) = ([0u64; 4], 0u64);
+    while agents.iter().any(|at| *at < 200_000) {
+        let agent = (0..16).min_by_key(|&agent| agents[agent]).unwrap_or(0);
+        let (core, step) = (agent % 4, next[agent % 4]);
+        next[core] += 1;
+        let line = (core as u64 * 3 + step % 3) * 1_000_037 + step / 3;
+        lines += 1;
+        if step % 3 == 2 {
+            dram.write(line, false, agents[agent]);
+            agents[agent] += 1;
+        } else {
+            agents[agent] = dram.read(line, false, agents[agent]);
+        }
+    }
+    dram.drain();
+    let (counters, end) = (dram.counters(), agents.iter().max().copied().unwrap_or(0));
+    assert!(counters.refreshes >= end / 12_480 - 1, "{counters:?}");
+    // A burst is four clocks. A refresh takes tRFC of 560 from the bus, a batch's turn at least tWTR_S and the bubble.
+    let lost = 560 * counters.refreshes + (4 + 2) * counters.write_batches;
+    let share = 4.0 * lines as f64 / end as f64;
+    let bound = 1.0 - lost as f64 / end as f64;
+    assert!(share < bound && share > 0.7 * bound, "{share} of {bound}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod address_spaces;
 mod checkpoint;
 mod colours;
+mod copying;
 mod cycle_driven;
 mod cycle_stack;
 mod explain_walk;

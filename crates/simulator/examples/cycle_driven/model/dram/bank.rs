@@ -214,6 +214,11 @@ impl Devices {
         self.banks_of(rank).iter().map(|bank| after(bank.precharged, rp)).max().unwrap_or(0)
     }
 
+    /// When a rank's last refresh ends.
+    pub fn refreshed(&self, rank: usize) -> u64 {
+        self.ranks[rank].refreshed
+    }
+
     /// Refreshes a rank; returns the end of it.
     pub fn send_refresh(&mut self, rank: usize, now: u64) -> u64 {
         self.ranks[rank].refreshed = now + self.rules.rfc;

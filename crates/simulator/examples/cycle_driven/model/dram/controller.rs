@@ -10,6 +10,8 @@ struct Waiting {
     line: u64,
     write: bool,
     at: Place,
+    /// The clock at which it arrived or was released.
+    since: u64,
     /// Its row was activated for it.
     opened: bool,
 }
@@ -54,6 +56,8 @@ pub struct Channel {
     /// Writes that have not been released.
     gathered: VecDeque<Waiting>,
     refresh: Vec<Refresh>,
+    /// The rank and the direction of the last column command, and how many in a row had them.
+    run: (Option<(usize, bool)>, u64),
     /// No command can be sent before this clock.
     quiet: u64,
     older: Vec<Older>,
@@ -69,6 +73,7 @@ impl Channel {
             reads: 0,
             gathered: VecDeque::new(),
             refresh: (0..ranks).map(|rank| Refresh { due: first_refresh(rank), pending: false }).collect(),
+            run: (None, 0),
             quiet: 0,
             older: vec![Older::default(); banks],
             rules: rules.clone(),
@@ -77,12 +82,12 @@ impl Channel {
 
     /// A request arrives. Returns whether a waiting write serves it: it merges with a write of its line, or
     /// reads its data.
-    pub fn arrive(&mut self, line: u64, write: bool, at: Place) -> bool {
+    pub fn arrive(&mut self, line: u64, write: bool, at: Place, now: u64) -> bool {
         let mut writes = self.gathered.iter().chain(self.candidates.iter().filter(|other| other.write));
         if writes.any(|other| other.line == line) {
             return true;
         }
-        let waiting = Waiting { line, write, at, opened: false };
+        let waiting = Waiting { line, write, at, since: now, opened: false };
         self.quiet = 0;
         if write {
             self.gathered.push_back(waiting);
@@ -90,12 +95,12 @@ impl Channel {
             self.reads += 1;
             self.candidates.push(waiting);
         }
-        self.release();
+        self.release(now);
         false
     }
 
     /// Releases the oldest writes, if the queue is full, or if nothing else waits and there are enough.
-    fn release(&mut self) {
+    fn release(&mut self, now: u64) {
         let waiting = self.gathered.len();
         let released = if !self.rules.choices.batches {
             waiting
@@ -104,7 +109,7 @@ impl Channel {
         } else {
             0
         };
-        self.candidates.extend(self.gathered.drain(..released));
+        self.candidates.extend(self.gathered.drain(..released).map(|write| Waiting { since: now, ..write }));
     }
 
     /// The command of this clock, if one can be sent.
@@ -117,7 +122,7 @@ impl Channel {
         let sent = self.refresh(now).or_else(|| self.column(now)).or_else(|| self.row(now));
         if sent.is_some() {
             self.quiet = now + 1;
-            self.release();
+            self.release(now);
         }
         sent
     }
@@ -186,7 +191,13 @@ impl Channel {
         // an older read is, which goes before writes.
         let mut writes: Vec<(Place, u64)> = Vec::new();
         let mut read = u64::MAX;
+        let turns = self.turns(now);
+        let mut visited = 0;
         let position = self.find(|channel, waiting, older| {
+            visited += 1;
+            if turns && visited > 1 {
+                return false;
+            }
             let first = !(older.open_row || older.other_row);
             if first && waiting.write {
                 writes.push((waiting.at, channel.earliest_column(&waiting, now)));
@@ -223,8 +234,21 @@ impl Channel {
         })?;
         let Waiting { line, write, at, .. } = self.candidates.remove(position);
         self.reads -= usize::from(!write);
+        let kind = Some((at.rank, write));
+        self.run = (kind, if self.run.0 == kind { self.run.1 + 1 } else { 1 });
         let end = self.devices.send(if write { Command::Write } else { Command::Read }, at, now);
         Some(Sent::Line { line, write, end })
+    }
+
+    /// Whether the oldest request is next, because the bus has served others for long that need not turn it around.
+    fn turns(&self, now: u64) -> bool {
+        let Some(Waiting { at, write, since, .. }) = self.candidates.first() else { return false };
+        let refreshes = self.refresh[at.rank].pending || self.devices.refreshed(at.rank) > now;
+        let cap = self.rules.turn_cap;
+        self.run.1 >= cap
+            && now >= since + cap * self.rules.burst
+            && self.run.0 != Some((at.rank, *write))
+            && !refreshes
     }
 
     /// When the column command of the oldest request of a bank is allowed at the earliest.

@@ -83,7 +83,7 @@ impl Dram {
             return;
         }
         let at = self.rules.place(line);
-        let served = self.channels[at.channel].arrive(line, reader.is_none(), at);
+        let served = self.channels[at.channel].arrive(line, reader.is_none(), at, self.clock);
         if reader.is_some() && !served {
             self.arrived.insert(line, events.now);
         } else if let Some(cache) = reader {

@@ -42,6 +42,8 @@ pub struct Rules {
     pub window: usize,
     /// Column commands to a row, from its activation, while another row of its bank is waited for.
     pub row_hit_cap: u64,
+    /// Column commands in a row to one rank in one direction before the oldest request may turn the bus around.
+    pub turn_cap: u64,
     /// Rows are closed after each column command.
     pub closes_rows: bool,
     /// Choices that experiments switch off.
@@ -106,6 +108,7 @@ impl Rules {
             write_low: spec.write_low as usize,
             window: spec.read_queue as usize,
             row_hit_cap: spec.row_hit_cap.into(),
+            turn_cap: spec.turn_cap.into(),
             closes_rows: spec.page_policy == PagePolicy::Closed,
             choices,
             ranks: spec.ranks as usize,

@@ -31,7 +31,7 @@ fn drive(rules: &Rules, first_refresh: u64, arrivals: &[(u64, u64, bool)]) -> Lo
     let last = arrivals.last().map_or(0, |arrival| arrival.0);
     for now in 0..last + 5000 {
         for &(_, line, write) in arrivals.iter().filter(|arrival| arrival.0 == now) {
-            channel.arrive(line, write, rules.place(line));
+            channel.arrive(line, write, rules.place(line), now);
         }
         log.extend(channel.step(now).map(|sent| (now, sent)));
     }
@@ -174,7 +174,7 @@ fn a_batch_waits_for_the_last_unless_the_queue_is_full() {
 fn waiting_writes_merge_and_serve_reads() {
     let rules = rules(&spec());
     let mut channel = Channel::new(&rules, |_| 0);
-    let mut arrive = |line, write| channel.arrive(line, write, rules.place(line));
+    let mut arrive = |line, write| channel.arrive(line, write, rules.place(line), 0);
     assert!(!arrive(7, WRITE) && arrive(7, WRITE) && arrive(7, READ));
     assert!(!arrive(8, READ) && !arrive(8, WRITE), "a read takes no data from a younger write");
 }
@@ -189,6 +189,31 @@ fn a_request_for_another_row_is_passed_until_the_cap() {
     assert_eq!(precharged(4), 22 + 3 * 8 + 12);
     assert_eq!(precharged(1), 52, "not before tRAS");
     assert_eq!(precharged(100), 22 + 39 * 8 + 12);
+}
+
+#[test]
+fn the_oldest_request_turns_the_bus_around_after_the_cap() {
+    let end_of = |log: &[(u64, Sent)], wanted: u64| {
+        log.iter().find_map(|(_, sent)| match sent {
+            Sent::Line { line, end, .. } if *line == wanted => Some(*end),
+            _ => None,
+        })
+    };
+    // Rows 0 of banks 0 and 1 of rank 0 and of bank 0 of rank 1 are open. From 1000 on hits of rank 0 fill the bus.
+    let hits = |from: u64| (0..400).map(move |i| (from + 4 * i, line(2 * (i % 2), 0, 1 + i / 2 % 127), READ));
+    let hit_of_rank_1 = line(1, 0, 9);
+    let opened = [(0, line(0, 0, 0), READ), (100, line(2, 0, 0), READ), (200, line(1, 0, 0), READ)];
+    let all: Vec<_> = opened.into_iter().chain(hits(1000)).chain([(1161, hit_of_rank_1, READ)]).collect();
+    let mut all = all;
+    all.sort_by_key(|(at, ..)| *at);
+    let ends = |turn_cap| {
+        let rules = rules(&DramSpec { ranks: 2, turn_cap, ..spec() });
+        end_of(&drive(&rules, 0, &all), hit_of_rank_1)
+    };
+    // The one of rank 1 has waited for as long as so many hits take; the last before it was sent at that clock, or at
+    // 2596, when no more come.
+    let after = |sent: u64| Some(sent + 6 + 26);
+    assert_eq!([ends(64), ends(100), ends(10), ends(60_000)], [1416, 1560, 1200, 2596].map(after));
 }
 
 #[test]
