@@ -13,6 +13,14 @@ struct Interval {
     number: u32,
 }
 
+impl Interval {
+    /// Its [`WalkInFlight::number`].
+    #[inline(always)]
+    fn place(&self) -> usize {
+        self.number as usize % REMEMBERED
+    }
+}
+
 /// The bound on concurrent walks, and the walks in flight.
 ///
 /// Each walk completes when it starts, and an out-of-order core starts walks out of time order. The resource
@@ -30,6 +38,8 @@ pub struct WalkerPool {
     /// ends.
     walks: Vec<Interval>,
     first: usize,
+    /// Where they end, by their [`WalkInFlight::number`]s.
+    ends: Box<[u64; REMEMBERED]>,
     #[state(skip)]
     walkers: usize,
     /// All walkers are busy from here until the first of the last `walkers` walks ends.
@@ -56,7 +66,7 @@ impl WalkerPool {
         let walkers = walkers as usize;
         let mut walks = Vec::with_capacity(2 * REMEMBERED);
         walks.resize(walkers, Interval::default());
-        WalkerPool { walks, first: 0, walkers, busy_from: 0, number: 0, asked: 0 }
+        WalkerPool { walks, first: 0, ends: Box::new([0; REMEMBERED]), walkers, busy_from: 0, number: 0, asked: 0 }
     }
 
     /// The `walkers` walks that end last.
@@ -120,7 +130,8 @@ impl WalkerPool {
             let joins = self.busy_from < free_from && all_started <= free_from;
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
         }
-        (self.number as usize % REMEMBERED) as u16
+        self.ends[walk.place()] = walk.end;
+        walk.place() as u16
     }
 
     /// Adds a walk behind those that end before it or with it. Few end later: they are moved one by one.
@@ -145,8 +156,13 @@ impl WalkerPool {
     /// Walk `number` has come to the end that was said, and ends `late` cycles later. If it waited for a walker, it also
     /// begins later, if walks that asked before it are late. `None` for a walk of long ago.
     pub(crate) fn delay(&mut self, number: u16, late: u64) -> Option<Delay> {
-        let is_it = |walk: &Interval| walk.number as usize % REMEMBERED == usize::from(number);
-        let place = self.first + self.walks[self.first..].iter().rposition(is_it)?;
+        let number = usize::from(number) % REMEMBERED;
+        let known = &self.walks[self.first..];
+        let mut place = known.partition_point(|walk| walk.end < self.ends[number]);
+        while known.get(place)?.place() != number {
+            place += 1;
+        }
+        place += self.first;
         let mut walk = self.walks[place];
         let cycles = walk.end - walk.start;
         let waited = walk.start > walk.asked;
@@ -154,6 +170,7 @@ impl WalkerPool {
         if queued + late > 0 {
             (walk.start, walk.end) = (walk.start + queued, walk.end + queued + late);
             self.move_back(place, walk);
+            self.ends[number] = walk.end;
             self.busy_from = self.all_started();
         }
         Some(Delay { cycles, queued })
@@ -171,7 +188,7 @@ impl WalkerPool {
         self.walks[place] = walk;
     }
 
-    /// When a walker is free, as far as walks have it that asked before `later`.
+    /// When a walker is free, as far as walks have it that asked before `later`; not after its start if it is free then.
     #[inline(always)]
     fn free_before(&self, later: &Interval) -> u64 {
         let mut walkers = self.walkers;
@@ -179,7 +196,7 @@ impl WalkerPool {
             // Counted without branches: the sim host could not predict them.
             let known_before = (walk.number.wrapping_sub(later.number) as i32) < 0;
             walkers -= usize::from((walk.asked < later.asked) | ((walk.asked == later.asked) & known_before));
-            if walkers == 0 {
+            if walkers == 0 || walk.end <= later.start {
                 return walk.end;
             }
         }
