@@ -203,8 +203,8 @@ fn hidden(run: &RunResult, costs: f64) -> Option<String> {
     let shown = stack.parts.iter().filter(of_translation).map(|(_, cycles)| cycles).sum::<f64>() / stack.total();
     (shown < HIDDEN * costs).then(|| {
         format!(
-            " In its cycle stack {} are translation: a walk that passes while an older load waits for its data makes its \
-             own load's data come later, and those cycles count as data.",
+            " Its cycle stack shows {}: a walk behind an older load's wait for data makes later data late, which counts as \
+             data.",
             percent(shown)
         )
     })
@@ -373,7 +373,7 @@ mod tests {
             let radix = stack(run("radix", 10_000), walks);
             Verdict::of(&[of(&radix, &perfect)]).sentences.remove(0)
         };
-        assert!(said(60).contains(". In its cycle stack 6.00% are translation: a walk that passes"), "{}", said(60));
+        assert!(said(60).contains(". Its cycle stack shows 6.00%: a walk behind"), "{}", said(60));
         assert!(said(200).ends_with("(95% interval 1.333 to 1.333)."), "most of the 25% is shown: {}", said(200));
     }
 

@@ -86,7 +86,7 @@ fn reason(base: &RunResult, run: &RunResult, speed_up: &SpeedUp, told: bool) -> 
     }
     if !parts.is_empty() {
         // What the verdict has told is the reason; the rest goes with it.
-        let head = if told { ", as told above, with " } else { ": " };
+        let head = if told { ", as told above; " } else { ": " };
         text += &format!("{head}{}", parts.join("; "));
     }
     if !against.is_empty() {
