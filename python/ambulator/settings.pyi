@@ -864,9 +864,9 @@ class Dram(Group):
     def row_hit_cap(self, value: int | str) -> None: ...
     @property
     def turn_cap(self) -> int:
-        """Column commands in a row that all read one rank, or all write it: after so many, and when it has waited
-        for as long as they take, the oldest request goes next, for which the bus must turn to the other direction
-        or rank.
+        """Column commands in a row that all read one rank, or all write it: after so many, and when it has
+        waited for as long as they take, the oldest request goes next, for which the bus must turn to the
+        other direction or rank.
 
         Unit: count. From 1 to 65536. Default: 128.
 
