@@ -101,6 +101,12 @@ impl SpeedUp {
         away >= ROUNDS_TO_ONE && away > self.half.unwrap_or(DOUBTFUL)
     }
 
+    /// How far the ratio can be trusted, in words: `95% interval 2.170 to 2.180`.
+    pub(crate) fn in_words(&self) -> String {
+        let too_short = || "the region is too short for an interval".to_owned();
+        self.interval().map_or_else(too_short, |interval| format!("95% interval {interval}"))
+    }
+
     /// The interval in words: `2.170 to 2.180`.
     pub fn interval(&self) -> Option<String> {
         self.half.map(|half| format!("{:.3} to {:.3}", (self.ratio - half).max(0.0), self.ratio + half))

@@ -115,17 +115,19 @@ fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
         return None;
     }
     let half = |other: &Candidate<'_>| SpeedUp::weighted(base.run, other.run).and_then(|of| of.half);
-    let one = |other: &&Candidate<'_>| {
-        let half = half(other).map_or(String::new(), |half| format!(" ± {half:.3}"));
+    let mut rated: Vec<(Option<f64>, &Candidate<'_>)> = others.iter().map(|other| (half(other), *other)).collect();
+    rated.sort_by(|(_, a), (_, b)| b.run.weighted_speedup.total_cmp(&a.run.weighted_speedup));
+    let one = |(half, other): &(Option<f64>, &Candidate<'_>)| {
+        let half = half.map_or(String::new(), |half| format!(" ± {half:.3}"));
         format!("{} {:.3}{half}", other.run.design, other.run.weighted_speedup)
     };
-    let mut others = others.to_vec();
-    others.sort_by(|a, b| b.run.weighted_speedup.total_cmp(&a.run.weighted_speedup));
-    let all: Vec<String> = others.iter().map(one).collect();
-    let differs = |other: &&&Candidate<'_>| half(other).is_some_and(|half| other.run.weighted_speedup - half > 1.0);
-    let best = match others.iter().filter(|one| !one.idealised).find(differs) {
-        Some(best) => format!(", {} is the best", best.run.design),
-        None if others.iter().any(|other| half(other).is_none()) => String::new(),
+    let all: Vec<String> = rated.iter().map(one).collect();
+    let is_faster = |(half, other): &&(Option<f64>, &Candidate<'_>)| {
+        !other.idealised && half.is_some_and(|half| other.run.weighted_speedup - half > 1.0)
+    };
+    let best = match rated.iter().find(is_faster) {
+        Some((_, best)) => format!(", {} is the best", best.run.design),
+        None if rated.iter().any(|(half, _)| half.is_none()) => String::new(),
         None => format!(", no design is faster than {} beyond the 95% interval", base.run.design),
     };
     let mut last: Vec<Option<String>> = others.iter().chain([&base]).map(|of| last_core(of.run)).collect();
@@ -186,13 +188,12 @@ fn cost(base: &Candidate<'_>) -> Option<String> {
              accesses reach caches and memory in another order."
         ));
     }
-    let interval = bound.interval();
-    let interval = interval.map_or("the region is too short for an interval".into(), |of| format!("95% interval {of}"));
     let hidden = hidden(base.run, 1.0 - 1.0 / ratio).unwrap_or_default();
     Some(format!(
         "Translation costs {program} at most {} of its time on {design}: {perfect} it is {ratio:.3} times as \
-         fast ({interval}).{hidden}",
-        share_gone(&bound)
+         fast ({}).{hidden}",
+        share_gone(&bound),
+        bound.in_words()
     ))
 }
 

@@ -49,8 +49,8 @@ pub fn reasons(runs: &[RunResult], told: Option<&str>) -> Vec<String> {
         };
         match SpeedUp::of(base, run) {
             None => sentences.push(bare("")),
-            Some(SpeedUp { ratio, half: None, .. }) => {
-                sentences.push(bare(&format!(" ({ratio:.3} times as fast; the region is too short for an interval)")));
+            Some(speed_up) if speed_up.half.is_none() => {
+                sentences.push(bare(&format!(" ({:.3} times as fast; {})", speed_up.ratio, speed_up.in_words())));
             }
             Some(speed_up) if !speed_up.differs() => alike.push((run.design.as_str(), speed_up)),
             Some(speed_up) => sentences.push(reason(base, run, &speed_up, told == Some(run.design.as_str()))),
@@ -74,8 +74,8 @@ fn no_difference(base: &RunResult, alike: &[(&str, SpeedUp)]) -> Option<String> 
 
 /// Why a run is faster or slower: what speaks for it comes first, what speaks against it is named as such.
 fn reason(base: &RunResult, run: &RunResult, speed_up: &SpeedUp, told: bool) -> String {
-    let interval = speed_up.interval().map_or(String::new(), |interval| format!(" (95% interval {interval})"));
-    let mut text = format!("{} is {:.3} times as fast as {}{interval}", run.design, speed_up.ratio, base.design);
+    let (ratio, interval) = (speed_up.ratio, speed_up.in_words());
+    let mut text = format!("{} is {ratio:.3} times as fast as {} ({interval})", run.design, base.design);
     let (with, against): (Vec<Fact>, Vec<Fact>) =
         facts(base, run).into_iter().partition(|fact| fact.helps == (speed_up.ratio > 1.0));
     let join = |facts: Vec<Fact>| facts.into_iter().map(|fact| fact.text).collect::<Vec<_>>().join("; ");

@@ -147,6 +147,14 @@ pub(crate) struct Shared {
     pub run: u32,
 }
 
+impl Shared {
+    /// Whether the bus need not turn around for a request.
+    #[inline(always)]
+    fn goes_on_with(&self, request: &Request) -> bool {
+        (request.rank, request.write) == (self.rank, self.write)
+    }
+}
+
 /// What a channel has done, as differences of what was planned and what was taken back.
 #[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Tally {
@@ -533,6 +541,24 @@ impl Channel {
         Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
     }
 
+    /// The oldest candidate, if the bus must turn around for it, it has waited for as long as a run takes, and its rank
+    /// need not be refreshed first.
+    #[cold]
+    fn turn(&self) -> Option<Choice> {
+        let Rules { turn_cap, burst, .. } = self.rules;
+        let oldest = self.candidates.last()?;
+        let rank = &self.ranks[oldest.rank as usize];
+        let last = self.plan.last_column();
+        if self.shared.goes_on_with(oldest)
+            || rank.refreshed > last
+            || last + burst < oldest.arrival + u64::from(turn_cap) * burst
+        {
+            return None;
+        }
+        let choice = Choice { at: self.candidates.len() - 1, ..self.alone(oldest) };
+        (choice.column < rank.due).then_some(choice)
+    }
+
     /// The candidate whose column command can be sent first; among equals the oldest. After a long run, the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
@@ -546,22 +572,6 @@ impl Channel {
         }
         // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
         if self.ranks.len() == 1 { self.best_of::<true, false>() } else { self.best_of::<false, false>() }
-    }
-
-    /// The oldest candidate, if the bus must turn around for it, it has waited for as long as a run takes, and its rank
-    /// need not be refreshed first.
-    #[cold]
-    fn turn(&self) -> Option<Choice> {
-        let Rules { turn_cap, burst, .. } = self.rules;
-        let oldest = self.candidates.last()?;
-        let rank = &self.ranks[oldest.rank as usize];
-        let is_in_run = (oldest.rank, oldest.write) == (self.shared.rank, self.shared.write);
-        let last = self.plan.last_column();
-        if is_in_run || rank.refreshed > last || last + burst < oldest.arrival + u64::from(turn_cap) * burst {
-            return None;
-        }
-        let choice = Choice { at: self.candidates.len() - 1, ..self.alone(oldest) };
-        (choice.column < rank.due).then_some(choice)
     }
 
     /// The same where more reads wait than the window holds.
@@ -719,8 +729,7 @@ impl Channel {
         }
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
-        let is_in_run = (request.rank, request.write) == (shared.rank, shared.write);
-        let run = if is_in_run { shared.run.saturating_add(1) } else { 1 };
+        let run = if shared.goes_on_with(request) { shared.run.saturating_add(1) } else { 1 };
         if request.write {
             let end = column + rules.cwl + rules.burst;
             bank.precharge = bank.precharge.max(end + rules.wr);

@@ -153,13 +153,11 @@ impl Plan {
                 return None;
             }
             let older = request.precedes(&command.request);
-            if older && command.shared.run >= turn_cap {
+            let same_bank = command.request.bank == request.bank;
+            if older && (same_bank || command.shared.run >= turn_cap) {
                 first = at;
             }
-            if command.request.bank == request.bank {
-                if older {
-                    first = at;
-                }
+            if same_bank {
                 row = command.bank.row;
                 precharge = 0;
                 blocked |= command.outcome != Outcome::Hit && !older;

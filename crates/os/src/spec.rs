@@ -37,7 +37,7 @@ pub enum HugeAllocation {
     Compaction,
 }
 
-/// What the background copy of a migrated page takes. Nobody waits for the kernel's own work in both cases.
+/// What the background copy of a migrated page takes. In either case nobody waits for the kernel's own work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Copying {

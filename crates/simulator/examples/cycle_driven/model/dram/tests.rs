@@ -203,8 +203,7 @@ fn the_oldest_request_turns_the_bus_around_after_the_cap() {
     let hits = |from: u64| (0..400).map(move |i| (from + 4 * i, line(2 * (i % 2), 0, 1 + i / 2 % 127), READ));
     let hit_of_rank_1 = line(1, 0, 9);
     let opened = [(0, line(0, 0, 0), READ), (100, line(2, 0, 0), READ), (200, line(1, 0, 0), READ)];
-    let all: Vec<_> = opened.into_iter().chain(hits(1000)).chain([(1161, hit_of_rank_1, READ)]).collect();
-    let mut all = all;
+    let mut all: Vec<_> = opened.into_iter().chain(hits(1000)).chain([(1161, hit_of_rank_1, READ)]).collect();
     all.sort_by_key(|(at, ..)| *at);
     let ends = |turn_cap| {
         let rules = rules(&DramSpec { ranks: 2, turn_cap, ..spec() });
