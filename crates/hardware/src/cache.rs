@@ -465,6 +465,14 @@ impl Cache {
         self.place(slot, flags, requested, ready)
     }
 
+    /// An evicted line keeps an MSHR from cycle `from` to cycle `to`.
+    #[cold]
+    pub fn hold_mshr(&mut self, from: u64, to: u64) {
+        if self.timed {
+            self.mshrs.take(from, to);
+        }
+    }
+
     /// A line that was to arrive at `told` arrives at `ready`, which is later: if it is in flight here, it is so
     /// until then, and keeps its MSHR.
     pub fn delay(&mut self, line: u64, told: u64, ready: u64) {

@@ -10,10 +10,13 @@
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
+mod choice;
+
 use crate::awaited::Awaited;
 use crate::dram_log::{Opened, Sent};
 use crate::plan::{Plan, Step};
 use ambulator_base::State;
+use choice::Choice;
 
 /// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,7 @@ pub(crate) struct Rules {
     pub rfc: u64,
     pub closed: bool,
     pub read_queue: usize,
+    pub write_queue: usize,
     pub write_high: usize,
     pub write_low: usize,
     pub write_idle: usize,
@@ -189,15 +193,6 @@ impl Tally {
     }
 }
 
-/// A command that can be sent.
-#[derive(Clone, Copy)]
-struct Choice {
-    at: usize,
-    column: u64,
-    activate: u64,
-    outcome: Outcome,
-}
-
 /// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
 const FILTER: usize = 512;
 
@@ -347,16 +342,17 @@ impl Channel {
         self.released > 0 && self.candidates.iter().any(|other| other.write && other.line == line)
     }
 
-    /// Queues a write. No one waits for it.
+    /// Queues a write as soon as there is room for it; returns that tick.
     #[inline]
-    pub fn write(&mut self, mut request: Request) {
+    pub fn write(&mut self, mut request: Request) -> u64 {
         let place = Self::filter_of(request.line);
         if self.filter[place] > 0
             && (self.writes.iter().any(|write| write.line == request.line) || self.is_released(request.line))
         {
             self.tally.merged += 1;
-            return;
+            return request.arrival;
         }
+        request.arrival = self.room(request.arrival);
         self.filter[place] = self.filter[place].saturating_add(1);
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
@@ -365,6 +361,29 @@ impl Channel {
         while self.writes.len() + self.candidates.len() > 4 * self.rules.write_high + self.rules.read_queue {
             self.serve();
         }
+        request.arrival
+    }
+
+    /// The first tick from `at` on at which the write queue has room for another, as far as the requests say that have
+    /// come so far.
+    #[inline]
+    fn room(&mut self, at: u64) -> u64 {
+        let most = self.rules.write_queue;
+        if self.writes.len() + self.released + self.plan.len() < most {
+            return at;
+        }
+        self.room_of_full_queue(at)
+    }
+
+    /// The same where it may be full.
+    #[inline(never)]
+    fn room_of_full_queue(&mut self, at: u64) -> u64 {
+        let most = self.rules.write_queue;
+        while self.writes.len() + self.released >= most {
+            self.serve();
+        }
+        // When the last has left with which there would be too many.
+        self.plan.write_before(most - 1 - self.writes.len() - self.released, at)
     }
 
     /// From now on commands are kept until they are taken, or no longer.
@@ -514,151 +533,6 @@ impl Channel {
         self.candidates.splice(place..place, released);
     }
 
-    /// When the command of a request can be sent, if no other waits.
-    #[inline(always)]
-    fn alone(&self, request: &Request) -> Choice {
-        let bank = &self.banks[request.bank as usize].bank;
-        let group = &self.groups[request.group as usize];
-        let rank = &self.ranks[request.rank as usize];
-        let shared = &self.shared;
-        let (floor, latency) = match request.write {
-            true => (shared.write_floor, self.rules.cwl),
-            false => (shared.read_floor.max(group.read).max(rank.read), self.rules.cl),
-        };
-        let mut column = request.arrival.max(floor).max(group.column);
-        if request.rank != shared.rank {
-            column = column.max((shared.bus + self.rules.rtrs).saturating_sub(latency));
-        }
-        if bank.row == request.row {
-            return Choice { at: 0, column: column.max(bank.column), activate: 0, outcome: Outcome::Hit };
-        }
-        let (ready, outcome) = if bank.row == NO_ROW {
-            (request.arrival.max(bank.activate), Outcome::Miss)
-        } else {
-            (request.arrival.max(bank.precharge) + self.rules.rp, Outcome::Conflict)
-        };
-        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[0]);
-        Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
-    }
-
-    /// The oldest candidate, if the bus must turn around for it, it has waited for as long as a run takes, and its rank
-    /// need not be refreshed first.
-    #[cold]
-    fn turn(&self) -> Option<Choice> {
-        let Rules { turn_cap, burst, .. } = self.rules;
-        let oldest = self.candidates.last()?;
-        let rank = &self.ranks[oldest.rank as usize];
-        let last = self.plan.last_column();
-        if self.shared.goes_on_with(oldest)
-            || rank.refreshed > last
-            || last + burst < oldest.arrival + u64::from(turn_cap) * burst
-        {
-            return None;
-        }
-        let choice = Choice { at: self.candidates.len() - 1, ..self.alone(oldest) };
-        (choice.column < rank.due).then_some(choice)
-    }
-
-    /// The candidate whose column command can be sent first; among equals the oldest. After a long run, the oldest.
-    #[inline(always)]
-    fn best(&mut self) -> Option<Choice> {
-        if self.shared.run >= self.rules.turn_cap
-            && let Some(oldest) = self.turn()
-        {
-            return Some(oldest);
-        }
-        if self.candidates.len() - self.released > self.rules.read_queue {
-            return self.best_of_full_window();
-        }
-        // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
-        if self.ranks.len() == 1 { self.best_of::<true, false>() } else { self.best_of::<false, false>() }
-    }
-
-    /// The same where more reads wait than the window holds.
-    #[cold]
-    fn best_of_full_window(&mut self) -> Option<Choice> {
-        self.best_of::<false, true>()
-    }
-
-    #[inline(always)]
-    fn best_of<const ONE_RANK: bool, const FULL: bool>(&mut self) -> Option<Choice> {
-        let Shared { read_floor, write_floor, .. } = self.shared;
-        let floor = read_floor.min(write_floor);
-        let Channel { rules, banks, groups, ranks, shared, candidates, release, .. } = self;
-        let (banks, groups) = (&mut **banks, &**groups);
-        let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
-        self.scan += 1;
-        let scan = self.scan;
-        let mut reads = 0;
-        let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
-        let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        // Of the best so far: its place, its command's tick, and its activation's.
-        let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
-        for (at, request) in candidates.iter().enumerate().rev() {
-            let arrival = request.arrival;
-            // Nothing later can be sent before.
-            if arrival >= best_column {
-                break;
-            }
-            if FULL && !request.write {
-                reads += 1;
-                if reads > rules.read_queue {
-                    continue;
-                }
-            }
-            let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
-            let hits = bank.row == request.row;
-            // Behind an older request for another row, which is precharged for as soon as it can be.
-            let behind = *scanned == scan;
-            if behind && (!hits || arrival >= *blocked || bank.hits >= row_hit_cap) {
-                continue;
-            }
-            if !ONE_RANK {
-                (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
-            }
-            let group = &groups[request.group as usize];
-            let (mut column, mut activate) = (arrival.max(bank.column), 0);
-            if !hits {
-                let precharge = arrival.max(bank.precharge);
-                (*scanned, *blocked) = (scan, precharge);
-                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
-                activate = rank_activate.max(ready);
-                // Most others than the first go no further.
-                if activate + rcd >= best_column {
-                    continue;
-                }
-                activate = activate.max(group.activate);
-                column = activate + rcd;
-            }
-            column = column.max(group.column).max(if request.write { write_floor } else { rank_read.max(group.read) });
-            if !ONE_RANK && request.rank != shared.rank {
-                let latency = if request.write { rules.cwl } else { rules.cl };
-                column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
-            }
-            if column >= best_column || (behind && column >= *blocked) {
-                continue;
-            }
-            // Row hits that came since the batch go before a write of it only if they do not delay it: or they
-            // would go on for ever.
-            let late = hits && !request.write && arrival > *release;
-            if late && column + turn >= best_column && candidates[best_at].write {
-                continue;
-            }
-            (best_at, best_column, best_activate) = (at, column, activate);
-            // No command can be sent before.
-            if column <= floor {
-                break;
-            }
-        }
-        let request = candidates.get(best_at)?;
-        let outcome = match banks[request.bank as usize].bank.row {
-            row if row == request.row => Outcome::Hit,
-            NO_ROW => Outcome::Miss,
-            _ => Outcome::Conflict,
-        };
-        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
-    }
-
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
     #[cold]
     fn refresh(&mut self, number: usize, arrival: u64) {
@@ -798,5 +672,4 @@ fn insert_late(list: &mut Vec<Request>, request: &Request) {
 }
 
 #[cfg(test)]
-#[path = "channel_tests.rs"]
 mod tests;

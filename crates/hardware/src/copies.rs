@@ -38,7 +38,7 @@ pub(crate) struct Copies {
     /// Number of lines requested so far, and of those issued.
     lines: u64,
     issued: u64,
-    /// When lines in flight arrive, by their number modulo the maximum in flight.
+    /// When lines in flight have been written, by their number modulo the maximum in flight.
     ready: [u64; IN_FLIGHT],
     /// Latency of a line: a moving mean over about 64 lines, in 1/64 cycle.
     latency: u64,
@@ -84,9 +84,10 @@ impl Copies {
             // A core of the destination's socket copies.
             let socket = memory.socket_of_line(copy.to);
             let ready = memory.read(copy.from + line, false, socket, at);
-            let written = memory.write(copy.to + line, false, socket, ready);
-            self.ready[slot] = ready;
-            self.latency = self.latency - self.latency / 64 + (ready - at);
+            let written = memory.write(copy.to + line, false, socket, ready).at;
+            // Its buffer is free when its data have gone.
+            self.ready[slot] = written;
+            self.latency = self.latency - self.latency / 64 + (written - at);
             self.issued += 1;
             if self.issued == copy.end {
                 self.ended.push_back(written);

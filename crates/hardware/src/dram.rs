@@ -181,6 +181,7 @@ impl Dram {
             rfc: of_ns(spec.t_rfc_ns),
             closed: spec.page_policy == PagePolicy::Closed,
             read_queue: spec.read_queue as usize,
+            write_queue: spec.write_queue as usize,
             write_high: spec.write_high as usize,
             write_low: spec.write_low as usize,
             write_idle: spec.write_idle as usize,
@@ -300,18 +301,20 @@ impl Dram {
         Some((arrival, late))
     }
 
-    /// Writes a line back at cycle `now`. It waits in its channel's write queue; nobody waits for it.
+    /// Writes a line back at cycle `now`. It waits in its channel's write queue. Returns the cycle in which that has
+    /// room for it.
     #[inline]
-    pub fn write(&mut self, line: u64, table: bool, now: u64) {
+    pub fn write(&mut self, line: u64, table: bool, now: u64) -> u64 {
         if table {
             self.counters.table_writes += 1;
         } else {
             self.counters.data_writes += 1;
         }
-        if self.timing && !self.fixed {
-            let (channel, request) = self.request(line, table, true, now);
-            channel.write(request);
+        if !self.timing || self.fixed {
+            return now;
         }
+        let (channel, request) = self.request(line, table, true, now);
+        now + cycle(channel.write(request) - request.arrival)
     }
 
     /// From now on keeps what the controllers send until it is taken, or no longer.

@@ -131,6 +131,10 @@ pub struct DramSpec {
     /// Requests of a channel among which its scheduler chooses, beside the writes of a batch: the oldest.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "ChampSim: a read queue of 64"))]
     pub read_queue: u32,
+    /// Writes that wait in a channel, at most, those of a batch among them. Evicted lines, which keep an MSHR of the last
+    /// level, copies of pages and zeroing wait for room.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: a write buffer of 64"))]
+    pub write_queue: u32,
     /// Writes that wait in a channel when it releases a batch of them, although reads wait.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
     pub write_high: u32,
@@ -184,6 +188,7 @@ impl Default for DramSpec {
             t_refi_ns: 7800.0,
             t_rfc_ns: 350.0,
             read_queue: 64,
+            write_queue: 64,
             write_high: 54,
             write_low: 16,
             write_idle: 32,
@@ -239,6 +244,18 @@ impl DramSpec {
                 .and(format!("{at}.t_rcd")),
             );
         }
+        if self.write_queue < self.write_high {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.write_queue"),
+                    format!(
+                        "is {}; it must be at least `{at}.write_high` ({}), or a full queue does not begin a batch",
+                        self.write_queue, self.write_high
+                    ),
+                )
+                .and(format!("{at}.write_high")),
+            );
+        }
         if self.write_low >= self.write_high {
             wrong.push(
                 Invalid::new(
@@ -269,6 +286,8 @@ mod tests {
         assert!(wrong.iter().any(|wrong| wrong.to_string().contains("`dram.channels` is 3")), "{wrong:?}");
         let never_open = DramSpec { t_refi_ns: 100.0, t_rfc_ns: 50.0, t_rcd: 80, ..DramSpec::default() };
         assert!(never_open.validate("dram")[0].to_string().contains("no row could ever be used"));
+        let no_room = DramSpec { write_queue: 53, ..DramSpec::default() };
+        assert!(no_room.validate("dram")[0].to_string().contains("must be at least `dram.write_high` (54)"));
         let no_batch = DramSpec { write_high: 16, write_low: 16, ..DramSpec::default() };
         assert!(no_batch.validate("dram")[0].to_string().contains("must be below `dram.write_high` (16)"));
     }

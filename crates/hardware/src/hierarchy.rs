@@ -184,14 +184,17 @@ impl Shared {
         self.background = !(self.copies.idle() && self.zeroing.idle());
     }
 
-    /// The last level evicted a line.
+    /// The last level evicted a line. If it has to wait for room in the write queue, it holds an MSHR.
     #[inline(always)]
     fn evicted(&mut self, victim: Victim, socket: u8, now: u64) {
         if victim.flags & DIRTY != 0 {
             // An unmapped page has no frame to write to.
             let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
             if let Some(line) = place {
-                self.dram.write(line, victim.flags & TABLE != 0, socket, now);
+                let written = self.dram.write(line, victim.flags & TABLE != 0, socket, now);
+                if written.waited > 0 {
+                    self.llc.hold_mshr(now, now + written.waited);
+                }
             }
         }
     }

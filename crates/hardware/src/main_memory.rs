@@ -99,6 +99,15 @@ struct Nodes {
 
 const SOCKETS: usize = crate::node_spec::MAX_NODE as usize + 1;
 
+/// A line that was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// The cycle in which it has left the links, and is in a write queue or in persistent memory.
+    pub at: u64,
+    /// Cycles of these for which it waited for others.
+    pub waited: u64,
+}
+
 /// Main memory.
 #[derive(Clone, Debug, State)]
 pub(crate) struct MainMemory {
@@ -216,14 +225,13 @@ impl MainMemory {
         }
     }
 
-    /// Writes a line back from `socket` at cycle `now`. Returns the cycle at which it has left the links, and
-    /// is in persistent memory.
+    /// Writes a line back from `socket` at cycle `now`.
     #[inline(always)]
-    pub fn write(&mut self, line: u64, table: bool, socket: u8, now: u64) -> u64 {
+    pub fn write(&mut self, line: u64, table: bool, socket: u8, now: u64) -> Written {
         match &mut self.nodes {
             None => {
-                self.first.write(line, table, now);
-                now
+                let at = self.first.write(line, table, now);
+                Written { at, waited: at - now }
             }
             Some(nodes) => nodes.write(&mut self.first, line, table, socket.into(), now),
         }
@@ -398,7 +406,7 @@ impl Nodes {
     }
 
     #[inline(never)]
-    fn write(&mut self, first: &mut Dram, line: u64, table: bool, socket: usize, now: u64) -> u64 {
+    fn write(&mut self, first: &mut Dram, line: u64, table: bool, socket: usize, now: u64) -> Written {
         let number = self.node_of(line);
         let Nodes { nodes, devices, wires, interconnect, timing, besides, .. } = self;
         let Node { socket: home, link, counters, .. } = &mut nodes[number];
@@ -408,13 +416,13 @@ impl Nodes {
         let device = number.checked_sub(1).map(|other| &mut devices[other]);
         if !*timing {
             match device {
-                None => first.write(line, table, now),
-                Some(Device::Dram(dram)) => dram.write(line, table, now),
+                None => _ = first.write(line, table, now),
+                Some(Device::Dram(dram)) => _ = dram.write(line, table, now),
                 Some(Device::Persistent(_)) => {
                     *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
                 }
             }
-            return now;
+            return Written { at: now, waited: 0 };
         }
         let (mut at, mut least) = (now << TICK_SHIFT, now << TICK_SHIFT);
         if remote {
@@ -425,15 +433,19 @@ impl Nodes {
             least = link.request(least);
             at = link.send(at);
         }
-        counters.link_wait += cycles(at - least);
-        match device {
-            None => first.write(line, table, cycles(at)),
-            Some(Device::Dram(dram)) => dram.write(line, table, cycles(at)),
+        let waited = cycles(at - least);
+        counters.link_wait += waited;
+        let dram = match device {
+            None => first,
+            Some(Device::Dram(dram)) => dram,
             Some(Device::Persistent(medium)) => {
                 *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
-                at = medium.medium.take(at, medium.write_line) + medium.write;
+                let begin = medium.medium.take(at, medium.write_line);
+                return Written { at: cycles(begin + medium.write), waited: waited + cycles(begin - at) };
             }
-        }
-        cycles(at)
+        };
+        let sent = cycles(at);
+        let at = dram.write(line, table, sent);
+        Written { at, waited: waited + at - sent }
     }
 }

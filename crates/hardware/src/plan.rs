@@ -186,6 +186,13 @@ impl Plan {
         Some(first)
     }
 
+    /// The tick of the last write that has `later` writes after it, or `at` if that is later.
+    pub fn write_before(&self, later: usize, at: u64) -> u64 {
+        let after =
+            (self.first..self.end).rev().map(|number| self.at(number)).take_while(|command| command.column > at);
+        after.filter(|command| command.request.write).nth(later).map_or(at, |command| command.column)
+    }
+
     /// The number of the first command that is sent after tick `arrival`.
     #[cfg(test)]
     pub fn first_from(&self, arrival: u64) -> u64 {

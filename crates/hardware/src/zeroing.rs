@@ -1,8 +1,8 @@
 //! Zeroing of pages by the cores' kernels: lines that are written to main memory past the caches.
 //!
 //! Each core writes its lines one after another, spread over the cycles that the kernel takes for them, and
-//! all cores together at most as fast as the data buses. Their lines wait in the write queues of main memory
-//! and compete with all other accesses; no instruction waits for them.
+//! all cores together at most as fast as the data buses. Their lines wait in the write queues of main memory, as soon
+//! as these have room, and compete with all other accesses; no instruction waits for them.
 
 use crate::DramSpec;
 use crate::dram::BUS_BYTES;
@@ -31,10 +31,29 @@ struct Run {
     pace: u64,
 }
 
+/// Lines of a core on their way to main memory, at most: its write-combining buffers.
+const IN_FLIGHT: usize = 16;
+
+/// What a core has yet to zero, and when its latest lines have been written.
+#[derive(Clone, Debug, Default, State)]
+struct Core {
+    runs: VecDeque<Run>,
+    lines: usize,
+    written: [u64; IN_FLIGHT],
+}
+
+impl Core {
+    /// When its next line can be written, if it has one.
+    fn next(&self) -> Option<u64> {
+        Some(self.runs.front()?.next.max(self.written[self.lines % IN_FLIGHT]))
+    }
+}
+
 /// The lines that cores have yet to zero.
 #[derive(Clone, Debug, State)]
 pub(crate) struct ZeroWrites {
-    cores: Box<[VecDeque<Run>]>,
+    #[state(each)]
+    cores: Box<[Core]>,
     waiting: usize,
     /// Least time between two lines, and when the next may be written.
     #[state(skip)]
@@ -49,7 +68,7 @@ impl ZeroWrites {
         let lines_per_us = dram.data_rate as f64 * f64::from(dram.channels) * BUS_BYTES as f64 / LINE_BYTES as f64;
         let line_cycles = clock_mhz as f64 / lines_per_us;
         ZeroWrites {
-            cores: vec![VecDeque::new(); cores].into(),
+            cores: vec![Core::default(); cores].into(),
             waiting: 0,
             spacing: (line_cycles * f64::from(1 << FRACTION_BITS)).round() as u64,
             free: 0,
@@ -66,23 +85,26 @@ impl ZeroWrites {
     /// after those that it zeroed before.
     pub(crate) fn request(&mut self, core: usize, first: u64, lines: u64, begin: u64, cycles: u64) {
         let (next, pace) = (begin << FRACTION_BITS, (cycles << FRACTION_BITS) / lines);
-        self.cores[core].push_back(Run { line: first, end: first + lines, next, pace });
+        self.cores[core].runs.push_back(Run { line: first, end: first + lines, next, pace });
         self.waiting += 1;
     }
 
     /// Writes the lines that are due by cycle `now`.
     #[cold]
     pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
-        while let Some((next, core)) =
-            (self.cores.iter().enumerate()).filter_map(|(core, runs)| Some((runs.front()?.next, core))).min()
+        while let Some((next, number)) =
+            (self.cores.iter().enumerate()).filter_map(|(number, core)| Some((core.next()?, number))).min()
         {
             let at = next.max(self.free);
             if at >> FRACTION_BITS > now {
                 break;
             }
-            let runs = &mut self.cores[core];
+            let Core { runs, lines, written } = &mut self.cores[number];
             let run = &mut runs[0];
-            memory.write(run.line, false, memory.socket_of_core(core), at >> FRACTION_BITS);
+            let socket = memory.socket_of_core(number);
+            let done = memory.write(run.line, false, socket, at >> FRACTION_BITS);
+            written[*lines % IN_FLIGHT] = done.at << FRACTION_BITS;
+            *lines += 1;
             self.counters.lines += 1;
             self.free = at + self.spacing;
             run.line += 1;
@@ -101,9 +123,9 @@ impl ZeroWrites {
     /// Writes all that is left, at cycle `now`: what kernels zeroed without time, however much it is, has been written
     /// when time goes on.
     pub(crate) fn finish(&mut self, now: u64, memory: &mut MainMemory) {
-        for (core, runs) in self.cores.iter_mut().enumerate() {
-            let socket = memory.socket_of_core(core);
-            for run in runs.drain(..) {
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            let socket = memory.socket_of_core(number);
+            for run in core.runs.drain(..) {
                 for line in run.line..run.end {
                     memory.write(line, false, socket, now);
                 }
@@ -160,15 +182,40 @@ mod tests {
     #[test]
     fn cores_together_are_no_faster_than_the_buses() {
         let (mut zeroing, mut dram) = build(4);
+        // Each page is in a bank of its own.
         for core in 0..4 {
-            zeroing.request(core, 4096 * core as u64, 64, 0, 512);
+            zeroing.request(core, 128 * core as u64, 64, 0, 512);
         }
         // Four cores would write a line every two cycles.
         zeroing.advance(499, &mut dram);
         assert_eq!(zeroing.counters.lines, 100);
-        let left: Vec<u64> = zeroing.cores.iter().map(|runs| runs[0].end - runs[0].line).collect();
+        let left: Vec<u64> = zeroing.cores.iter().map(|core| core.runs[0].end - core.runs[0].line).collect();
         assert!(left.iter().all(|left| left.abs_diff(39) <= 1), "each gets its share: {left:?}");
         zeroing.advance(5 * 256, &mut dram);
         assert_eq!((zeroing.counters.lines, zeroing.idle()), (256, true));
+    }
+
+    #[test]
+    fn lines_wait_for_room_in_the_write_queue() {
+        let (mut zeroing, mut dram) = build(4);
+        // Rows of one bank: it opens them one after another, and the bus could take twelve lines meanwhile.
+        for core in 0..4 {
+            zeroing.request(core, 4096 * core as u64, 4096, 0, 20_480);
+        }
+        let (mut worst, mut now) = (0, 0);
+        while !zeroing.idle() {
+            now += 100;
+            zeroing.advance(now, &mut dram);
+            // A read of another bank waits for a batch and a refresh at most: a microsecond.
+            if now % 2000 == 0 {
+                worst = worst.max(dram.read((1 << 30) + 1024 * now + 128, false, 0, now) - now);
+            }
+        }
+        let counters = dram.counters();
+        assert_eq!((zeroing.counters.lines, counters.data_writes), (4 * 4096, 4 * 4096));
+        let waiting = counters.data_writes + counters.data_reads - counters.bus_busy / 5;
+        assert!(waiting <= 64, "{waiting} lines wait");
+        assert!(now > 5 * 4 * 4096 * 5 / 4, "{now} cycles, as many as the bus takes");
+        assert!(worst < 2000, "a read waited for {worst} cycles");
     }
 }

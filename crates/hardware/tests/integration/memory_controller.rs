@@ -14,6 +14,7 @@ fn plain() -> DramSpec {
         channels: 1,
         controller_ns: 0.0,
         t_refi_ns: 0.0,
+        write_queue: 1000,
         write_high: 1000,
         write_idle: 1000,
         write_low: 0,
@@ -106,7 +107,7 @@ fn a_batch_of_four_writes_holds_a_read_for_its_length_and_the_turn_around() {
         // Opens the row of the writes, and the reads' row in the other group.
         dram.read(line(0, 0, 0), false, 500);
         dram.read(line(0, 1, 0), false, 500);
-        (1..=4).for_each(|column| dram.write(line(0, 0, column), false, 1000));
+        (1..=4).for_each(|column| _ = dram.write(line(0, 0, column), false, 1000));
         let ready = dram.read(read, false, 1001);
         dram.drain();
         assert_eq!(dram.counters().write_batches, 1);
@@ -120,7 +121,7 @@ fn a_batch_of_four_writes_holds_a_read_for_its_length_and_the_turn_around() {
     // Three writes do not make a batch.
     let mut dram = dram(DramSpec { write_high: 4, ..plain() });
     dram.read(line(0, 1, 0), false, 500);
-    (1..=3).for_each(|column| dram.write(line(0, 0, column), false, 1000));
+    (1..=3).for_each(|column| _ = dram.write(line(0, 0, column), false, 1000));
     assert_eq!(dram.read(line(0, 1, 1), false, 1001), 1001 + HIT);
 }
 
@@ -128,7 +129,7 @@ fn a_batch_of_four_writes_holds_a_read_for_its_length_and_the_turn_around() {
 fn a_batch_leaves_the_low_watermark_and_an_idle_channel_begins_one_earlier() {
     let left = |spec: DramSpec, writes: u64| {
         let mut dram = dram(spec);
-        (0..writes).for_each(|column| dram.write(line(0, 0, column), false, 1000 + column));
+        (0..writes).for_each(|column| _ = dram.write(line(0, 0, column), false, 1000 + column));
         dram.read(line(0, 1, 0), false, 5000);
         writes - dram.counters().bus_busy / 4 + 1
     };
@@ -142,7 +143,7 @@ fn a_batch_leaves_the_low_watermark_and_an_idle_channel_begins_one_earlier() {
     assert_eq!(left(never_empty(), 7), 6);
     // More writes than any queue has, and never a read.
     let mut dram = dram(DramSpec { write_idle: 0, write_low: 6, write_high: 8, ..plain() });
-    (0..500).for_each(|i| dram.write(line(i, i % 8, 0), false, 1000));
+    (0..500).for_each(|i| _ = dram.write(line(i, i % 8, 0), false, 1000));
     dram.drain();
     assert_eq!(dram.counters().bus_busy, 4 * 500);
 }
@@ -234,7 +235,7 @@ fn batch_after_batch_does_not_starve_a_read() {
     let waits = |turn_cap| {
         let mut dram = dram(DramSpec { write_high: 8, turn_cap, ..plain() });
         (0..3).for_each(|bank| _ = dram.read(line(0, bank, 127), false, 500));
-        (0..248).for_each(|i| dram.write(line(0, i % 2, i / 2), false, 1000 + 4 * i));
+        (0..248).for_each(|i| _ = dram.write(line(0, i % 2, i / 2), false, 1000 + 4 * i));
         dram.read(line(0, 2, 0), false, 1161)
     };
     // It has waited for as long as so many writes take. The last before it was sent at that clock; its data, and

@@ -166,6 +166,8 @@ impl Memory {
             t_refi_ns: ns(self.t_refi),
             t_rfc_ns: ns(self.t_rfc),
             read_queue: COMMANDS * self.ranks * self.bank_groups * self.banks,
+            // Those of the queue in front of the banks' queues, and these.
+            write_queue: TRANSACTIONS + COMMANDS * self.ranks * self.bank_groups * self.banks,
             write_high: TRANSACTIONS,
             write_low: 0,
             write_idle: IDLE_WRITES,

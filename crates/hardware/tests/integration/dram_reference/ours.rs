@@ -61,9 +61,9 @@ impl Feed {
         self.lines += 1;
         let Request { line, write, then } = request;
         if write {
-            self.dram.write(line, false, at);
-            self.done(at + CYCLES, then, agent);
-            return at + CYCLES;
+            let sent = self.dram.write(line, false, at) + CYCLES;
+            self.done(sent, then, agent);
+            return sent;
         }
         let told = self.dram.read(line, false, at);
         self.coming.add(told, Next::Told(Read { line, asked: at, then, agent }));

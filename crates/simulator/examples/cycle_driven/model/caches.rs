@@ -5,7 +5,7 @@
 //! when the round trip of level `n` is over, and a hit there responds when its own is. An MSHR is held from
 //! the arrival of the request at its level.
 
-use super::events::{Event, Events, Request, Waiter};
+use super::events::{Event, Events, Request, Waiter, Writer};
 use super::lru::LruSets;
 use super::predictors::Prefetcher;
 use ambulator_hardware::{CacheSpec, HierarchySpec, Replacement};
@@ -24,6 +24,8 @@ struct Cache {
     /// Lines, and whether they are dirty.
     lines: LruSets<bool>,
     mshrs: HashMap<u64, Mshr>,
+    /// MSHRs of evicted lines, which wait for room in memory's queues.
+    evicting: usize,
     limit: usize,
     /// Misses that wait for an MSHR, first come, first served.
     stalled: VecDeque<Request>,
@@ -42,6 +44,7 @@ impl Cache {
         Cache {
             lines: LruSets::new(spec.bytes as usize / 64 * shares, spec.ways as usize),
             mshrs: HashMap::new(),
+            evicting: 0,
             limit: spec.mshrs as usize * shares,
             stalled: VecDeque::new(),
             prefetcher: Prefetcher::new(spec),
@@ -49,6 +52,10 @@ impl Cache {
             reach,
             answer: spec.latency - reach,
         }
+    }
+
+    fn has_mshr(&self) -> bool {
+        self.mshrs.len() + self.evicting < self.limit
     }
 }
 
@@ -107,7 +114,7 @@ impl Caches {
         let cache = &mut self.caches[number];
         for line in cache.prefetcher.learn(request.pc, request.at) {
             let cache = &mut self.caches[number];
-            let free = cache.mshrs.len() < cache.limit && !cache.mshrs.contains_key(&line);
+            let free = cache.has_mshr() && !cache.mshrs.contains_key(&line);
             if free && cache.lines.peek(line, line).is_none() {
                 self.miss(number, line, Vec::new(), events);
             }
@@ -121,7 +128,7 @@ impl Caches {
             respond(request, cache.answer, events);
         } else if let Some(mshr) = cache.mshrs.get_mut(&request.line) {
             mshr.push((request, events.now));
-        } else if cache.mshrs.len() == cache.limit {
+        } else if !cache.has_mshr() {
             cache.stalled.push_back(request);
         } else {
             self.miss(number, request.line, vec![(request, events.now)], events);
@@ -153,10 +160,27 @@ impl Caches {
             respond(request, (since + cache.answer).saturating_sub(events.now), events);
         }
         self.place(number, line, waiting.iter().any(|(request, _)| request.write), events);
-        while self.caches[number].mshrs.len() < self.caches[number].limit {
+        self.serve_stalled(number, events);
+    }
+
+    fn serve_stalled(&mut self, number: usize, events: &mut Events) {
+        while self.caches[number].has_mshr() {
             let Some(request) = self.caches[number].stalled.pop_front() else { break };
             self.serve(number, request, events);
         }
+    }
+
+    /// A line that the LLC evicted waits for room in memory's queues: it holds an MSHR.
+    pub fn evicted_waits(&mut self) {
+        let llc = self.llc();
+        self.caches[llc].evicting += 1;
+    }
+
+    /// It has room.
+    pub fn evicted_is_queued(&mut self, events: &mut Events) {
+        let llc = self.llc();
+        self.caches[llc].evicting -= 1;
+        self.serve_stalled(llc, events);
     }
 
     /// Inserts a line; an evicted dirty line is written to the cache below at once.
@@ -167,7 +191,7 @@ impl Caches {
         } else if let Some((victim, true)) = cache.lines.insert(line, line, dirty) {
             match cache.below {
                 Some(below) => self.place(below, victim, true, events),
-                None => events.after(self.controller, Event::Write(victim)),
+                None => events.after(self.controller, Event::Write(victim, Writer::Llc)),
             }
         }
     }

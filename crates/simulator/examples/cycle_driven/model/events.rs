@@ -18,6 +18,15 @@ pub enum Waiter {
     None,
 }
 
+/// Who writes a line to memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Writer {
+    /// The LLC, which evicted it.
+    Llc,
+    /// A core's kernel, which zeroes it.
+    Zeroing(usize),
+}
+
 /// A request for a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -46,7 +55,9 @@ pub enum Event {
     Fill(usize, u64),
     /// A line is read or written by memory.
     Read(u64),
-    Write(u64),
+    Write(u64, Writer),
+    /// A write that had to wait is in the queue of its channel.
+    Queued(Writer),
     /// A line reaches its receiver.
     Ready(Waiter),
     /// An older store gives a load of a core its value.

@@ -29,7 +29,7 @@ use ambulator_os::Kernel;
 use ambulator_simulator::spec::Spec;
 use caches::Caches;
 use dram::Dram;
-use events::{Event, Events, Waiter};
+use events::{Event, Events, Waiter, Writer};
 use front::Front;
 use mmu::Mmu;
 use std::collections::VecDeque;
@@ -67,6 +67,9 @@ impl Measured {
     }
 }
 
+/// Lines that a core zeroes and that wait for room in memory's queues, at most.
+const ZEROES: usize = 16;
+
 /// The machine.
 pub struct Reference {
     cores: Vec<Core>,
@@ -77,6 +80,8 @@ pub struct Reference {
     /// Lines of zeroed pages that each core has yet to write, with their cycles; they go at most as fast as
     /// the buses.
     zeroing: Vec<VecDeque<(u64, u64)>>,
+    /// Lines of each core that wait for room in memory's queues.
+    zeroes_wait: Vec<usize>,
     line_cycles: f64,
     zeroed_until: f64,
     /// Buffers for the kernel's TLB shootdowns and zeroed frames.
@@ -130,6 +135,7 @@ impl Reference {
             dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices.dram),
             controller,
             zeroing: vec![VecDeque::new(); count],
+            zeroes_wait: vec![0; count],
             line_cycles: 8.0 * spec.machine.clock_mhz as f64
                 / (spec.dram.data_rate * u64::from(spec.dram.channels)) as f64,
             zeroed_until: 0.0,
@@ -233,27 +239,35 @@ impl Reference {
     fn write_zeroes(&mut self) {
         let now = self.shared.events.now;
         loop {
-            let due = self.zeroing.iter_mut().filter(|lines| lines.front().is_some_and(|(at, _)| *at <= now));
-            let Some(lines) = due.min_by_key(|lines| lines[0].0) else { return };
+            let waits = &self.zeroes_wait;
+            let due = (self.zeroing.iter_mut().enumerate())
+                .filter(|(core, lines)| waits[*core] < ZEROES && lines.front().is_some_and(|(at, _)| *at <= now));
+            let Some((core, lines)) = due.min_by_key(|(_, lines)| lines[0].0) else { return };
             if self.zeroed_until > now as f64 {
                 return;
             }
             if let Some((_, line)) = lines.pop_front() {
                 self.zeroed_until = self.zeroed_until.max(now as f64 - 1.0) + self.line_cycles;
-                self.shared.events.after(self.controller, Event::Write(line));
+                self.shared.events.after(self.controller, Event::Write(line, Writer::Zeroing(core)));
             }
         }
     }
 
     fn happen(&mut self, event: Event) {
-        let Reference { cores, shared, dram, .. } = self;
+        let Reference { cores, shared, dram, zeroes_wait, .. } = self;
         let Shared { caches, events, .. } = shared;
         let now = events.now;
         match event {
             Event::Arrive(cache, request) => caches.arrive(cache, request, events),
             Event::Fill(cache, line) => caches.fill(cache, line, events),
-            Event::Read(line) => dram.arrive(line, Some(caches.llc()), events),
-            Event::Write(line) => dram.arrive(line, None, events),
+            Event::Read(line) => dram.read(line, caches.llc(), events),
+            Event::Write(line, writer) => match writer {
+                _ if dram.write(line, writer) => {}
+                Writer::Llc => caches.evicted_waits(),
+                Writer::Zeroing(core) => zeroes_wait[core] += 1,
+            },
+            Event::Queued(Writer::Llc) => caches.evicted_is_queued(events),
+            Event::Queued(Writer::Zeroing(core)) => zeroes_wait[core] -= 1,
             Event::Ready(Waiter::Core(core, id)) => cores[core].ready(id, now),
             Event::Ready(Waiter::Front(core)) => cores[core].front.fetching = false,
             Event::Ready(Waiter::Walker(core, walker)) => cores[core].walk_step(walker, shared),

@@ -2,6 +2,7 @@
 
 use super::bank::{Command, Devices};
 use super::rules::{Place, Rules};
+use crate::model::events::Writer;
 use std::collections::VecDeque;
 
 /// A request that waits for its column command.
@@ -55,6 +56,8 @@ pub struct Channel {
     reads: usize,
     /// Writes that have not been released.
     gathered: VecDeque<Waiting>,
+    /// Writes for which there was no room, first come, first served.
+    outside: VecDeque<(u64, Writer)>,
     refresh: Vec<Refresh>,
     /// The rank and the direction of the last column command, and how many in a row had them.
     run: (Option<(usize, bool)>, u64),
@@ -72,6 +75,7 @@ impl Channel {
             candidates: Vec::new(),
             reads: 0,
             gathered: VecDeque::new(),
+            outside: VecDeque::new(),
             refresh: (0..ranks).map(|rank| Refresh { due: first_refresh(rank), pending: false }).collect(),
             run: (None, 0),
             quiet: 0,
@@ -97,6 +101,31 @@ impl Channel {
         }
         self.release(now);
         false
+    }
+
+    /// A line is to be written. Returns whether it has not to wait for room in the queue.
+    pub fn write(&mut self, line: u64, writer: Writer, at: Place, now: u64) -> bool {
+        let has_room = self.outside.is_empty() && self.has_room();
+        if has_room {
+            self.arrive(line, true, at, now);
+        } else {
+            self.outside.push_back((line, writer));
+        }
+        has_room
+    }
+
+    fn has_room(&self) -> bool {
+        self.gathered.len() + self.candidates.len() - self.reads < self.rules.write_queue
+    }
+
+    /// Lets a write in that waits for room, if there is some.
+    pub fn let_in(&mut self, now: u64) -> Option<Writer> {
+        if self.outside.is_empty() || !self.has_room() {
+            return None;
+        }
+        let (line, writer) = self.outside.pop_front()?;
+        self.arrive(line, true, self.rules.place(line), now);
+        Some(writer)
     }
 
     /// Releases the oldest writes, if the queue is full, or if nothing else waits and there are enough.

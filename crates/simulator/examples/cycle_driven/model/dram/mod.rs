@@ -15,7 +15,7 @@ mod tests;
 
 pub use rules::DramChoices;
 
-use super::events::{Event, Events};
+use super::events::{Event, Events, Writer};
 use ambulator_hardware::{DramModel, DramSpec};
 use controller::{Channel, Sent};
 use rules::Rules;
@@ -70,25 +70,30 @@ impl Dram {
         (clock * self.ratio.0).div_ceil(self.ratio.1)
     }
 
-    /// A request has reached the controller. Reads answer with a `Fill` of the cache `reader`.
-    pub fn arrive(&mut self, line: u64, reader: Option<usize>, events: &mut Events) {
+    /// A read has reached the controller. It answers with a `Fill` of the cache `reader`.
+    pub fn read(&mut self, line: u64, reader: usize, events: &mut Events) {
         if let Some(fixed) = self.fixed {
-            if let Some(cache) = reader {
-                self.counts.reads += 1;
-                self.counts.read_cycles += fixed;
-                events.after(fixed, Event::Fill(cache, line));
-            } else {
-                self.counts.writes += 1;
-            }
+            self.counts.reads += 1;
+            self.counts.read_cycles += fixed;
+            events.after(fixed, Event::Fill(reader, line));
             return;
         }
         let at = self.rules.place(line);
-        let served = self.channels[at.channel].arrive(line, reader.is_none(), at, self.clock);
-        if reader.is_some() && !served {
+        if self.channels[at.channel].arrive(line, false, at, self.clock) {
+            events.after(self.cycle(self.clock + 1).saturating_sub(events.now), Event::Fill(reader, line));
+        } else {
             self.arrived.insert(line, events.now);
-        } else if let Some(cache) = reader {
-            events.after(self.cycle(self.clock + 1).saturating_sub(events.now), Event::Fill(cache, line));
         }
+    }
+
+    /// A write has reached the controller. Returns false if it has to wait for room: a `Queued` says when it has not.
+    pub fn write(&mut self, line: u64, writer: Writer) -> bool {
+        if self.fixed.is_some() {
+            self.counts.writes += 1;
+            return true;
+        }
+        let at = self.rules.place(line);
+        self.channels[at.channel].write(line, writer, at, self.clock)
     }
 
     /// All DRAM clocks up to this core cycle. `llc` is the cache that reads.
@@ -105,6 +110,9 @@ impl Dram {
                     }
                     Some(Sent::Line { .. }) => self.counts.writes += 1,
                     _ => {}
+                }
+                while let Some(writer) = self.channels[number].let_in(now) {
+                    events.after(1, Event::Queued(writer));
                 }
             }
             self.clock += 1;

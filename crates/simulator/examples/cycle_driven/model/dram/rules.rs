@@ -34,6 +34,8 @@ pub struct Rules {
     /// Between refreshes of a rank (0: none), and the length of one.
     pub refi: u64,
     pub rfc: u64,
+    /// Writes that a channel's queue holds.
+    pub write_queue: usize,
     /// Waiting writes at which writes are released, always or when no read waits, and down to which.
     pub write_high: usize,
     pub write_idle: usize,
@@ -103,6 +105,7 @@ impl Rules {
             faw: clocks(spec.t_faw_ns),
             refi: clocks(spec.t_refi_ns),
             rfc: clocks(spec.t_rfc_ns),
+            write_queue: spec.write_queue as usize,
             write_high: spec.write_high as usize,
             write_idle: spec.write_idle as usize,
             write_low: spec.write_low as usize,

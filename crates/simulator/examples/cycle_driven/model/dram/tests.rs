@@ -4,6 +4,7 @@
 use super::bank::Command::{self, Activate, Precharge};
 use super::controller::{Channel, Sent};
 use super::rules::{DramChoices, Place, Rules};
+use crate::model::events::Writer;
 use ambulator_base::Random;
 use ambulator_hardware::DramSpec;
 
@@ -328,4 +329,27 @@ fn random_traffic_keeps_every_rule_and_loses_nothing() {
         assert!((reads - 30..=reads).contains(&count(READ)), "{} of {reads} reads", count(READ));
         assert!((writes - 70..=writes - 16).contains(&count(WRITE)), "{} of {writes} writes", count(WRITE));
     }
+}
+
+#[test]
+fn a_write_waits_for_room_until_another_is_sent() {
+    let rules = rules(&DramSpec { write_queue: 6, write_high: 4, write_low: 1, write_idle: 4, ..spec() });
+    let mut channel = Channel::new(&rules, |_| 0);
+    // Rows of one bank.
+    let write = |channel: &mut Channel, row: u64| {
+        let line = line(0, row, 0);
+        channel.write(line, Writer::Llc, rules.place(line), 0)
+    };
+    assert!((0..6).all(|row| write(&mut channel, row)));
+    assert!((6..8).all(|row| !write(&mut channel, row)));
+    let (mut sent, mut let_in) = (Vec::new(), Vec::new());
+    for now in 0..5000 {
+        if let Some(Sent::Line { .. }) = channel.step(now) {
+            sent.push(now);
+        }
+        let_in.extend(channel.let_in(now).map(|_| now));
+    }
+    // tRCD; then tCWL, a burst, tWR, tRP and tRCD each.
+    assert_eq!(sent[..2], [22, 22 + 88]);
+    assert_eq!(let_in, sent[..2]);
 }

@@ -30,6 +30,7 @@ fn rules() -> Rules {
         rfc: 560,
         closed: false,
         read_queue: 64,
+        write_queue: 40,
         write_high: 32,
         write_low: 8,
         write_idle: 16,
@@ -401,7 +402,7 @@ fn who_asks_again_learns_when_a_line_arrives() {
     for seed in 0..40 {
         let mut random = Random::new(seed);
         let ranks = 1 << random.below(2);
-        let rules = Rules { refi: 3000, rfc: 300, ..rules() };
+        let rules = Rules { refi: 3000, rfc: 300, write_queue: 64, ..rules() };
         let mut requests = stream(seed, 2000, 6 + random.below(30), 0, ranks, 30);
         (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
         let mut channel = channel(rules, ranks);
@@ -487,4 +488,26 @@ fn reads_that_open_rows_do_not_starve_a_batch_of_writes() {
         let longest = waits.max().unwrap_or(0);
         assert!(longest < 38 * (rules.rp + rules.rcd + rules.ras), "{longest} clocks after its batch began");
     }
+}
+
+#[test]
+fn a_full_write_queue_has_room_when_a_write_leaves() {
+    let rules = Rules { refi: 0, write_queue: 6, write_high: 4, write_low: 1, write_idle: 4, ..rules() };
+    let mut channel = channel(rules, 1);
+    // Rows of one bank: an activation, its write, and a precharge each.
+    let apart = rules.rcd + rules.cwl + rules.burst + rules.wr + rules.rp;
+    let sent = |number: u64| rules.rcd + number * apart;
+    let write = |channel: &mut Channel, at: u64, row: u32| channel.write(request(at, 0, row, 0, true));
+    // Four wait, and a batch of three begins. Two more fit.
+    for row in 0..6 {
+        assert_eq!(write(&mut channel, 0, row), 0, "row {row}");
+    }
+    let mut beside = channel.clone();
+    assert_eq!(write(&mut channel, 0, 6), sent(0));
+    assert_eq!(write(&mut channel, 0, 7), sent(1));
+    // There is room from the tick on at which one has left.
+    assert_eq!(write(&mut beside.clone(), sent(0) - 1, 6), sent(0));
+    assert_eq!(write(&mut beside, sent(0) + 1, 6), sent(0) + 1);
+    // A write of a line that waits needs none.
+    assert_eq!(write(&mut beside, sent(0) + 1, 5), sent(0) + 1);
 }
