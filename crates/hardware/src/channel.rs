@@ -357,10 +357,6 @@ impl Channel {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         insert(&mut self.writes, &request);
-        // No read came for long: nobody else would send them.
-        while self.writes.len() + self.candidates.len() > 4 * self.rules.write_high + self.rules.read_queue {
-            self.serve();
-        }
         request.arrival
     }
 

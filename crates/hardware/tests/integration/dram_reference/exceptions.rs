@@ -13,7 +13,7 @@ pub enum Quantity {
 /// A number of a stream that may differ more.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
-    /// The rule that differs, or that none is known.
+    /// The rule that differs.
     pub rule: &'static str,
     pub stream: &'static str,
     pub quantity: Quantity,
@@ -32,7 +32,8 @@ const ROW_HITS_PASS: &str = "in DRAMsim3 row hits pass without limit while the r
 const COMMAND_BUS: &str = "DRAMsim3 sends one command a clock; ours has no command bus (and goes by age)";
 const WRITE_BATCHES: &str = "DRAMsim3 moves a batch to the queues of the banks while it holds reads back; ours releases it \
                              at once, and row hits that come later do not hold it up";
-const OPEN: &str = "not known: no rule that was changed in DRAMsim3 brings it near";
+const TOGETHER: &str = "both of these: DRAMsim3 goes round the banks, and reads that come after a batch of writes hold it up; ours \
+                        goes by age, and they do not";
 
 /// All of them. One that is no longer needed fails the test.
 #[rustfmt::skip]
@@ -65,7 +66,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     beyond(COMMAND_BUS, "three reads to two writes, 60%", P99, [0.0, 0.0, -47.0, 0.0]),
     beyond(COMMAND_BUS, "two reads to a write, 16 at once", Bandwidth, [0.0, 0.0, 9.0, 0.0]),
     beyond(COMMAND_BUS, "three reads to two writes, 16 at once", Bandwidth, [0.0, 0.0, 8.0, 0.0]),
-    beyond(OPEN, "four triads, 16 at once", P99, [-64.0, -66.0, 0.0, 0.0]),
+    beyond(TOGETHER, "four triads, 16 at once", P99, [-64.0, -66.0, 0.0, 0.0]),
     beyond(WRITE_BATCHES, "four triads, 16 at once", P99, [0.0, 0.0, -44.0, 0.0]),
     beyond(WRITE_BATCHES, "four triads, 16 at once", Bandwidth, [12.0, 0.0, 0.0, 12.0]),
     beyond(WRITE_BATCHES, "four triads of rows in one bank, 16 at once", Bandwidth, [0.0, 0.0, 0.0, 10.0]),
@@ -83,6 +84,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     beyond(ROW_HITS_PASS, "a triad of rows in one bank, 40%", P99, [0.0, 125.0, 0.0, 0.0]),
     beyond(ROUND_ROBIN, "four triads of rows in one bank, 60%", Mean, [13.0, 0.0, 0.0, 0.0]),
     beyond(ROUND_ROBIN, "four triads, 90%", Mean, [0.0, 36.0, -33.0, 0.0]),
-    beyond(OPEN, "four triads, 90%", P99, [0.0, -41.0, 0.0, 0.0]),
+    beyond(TOGETHER, "four triads, 90%", P99, [0.0, -41.0, 0.0, 0.0]),
     beyond(WRITE_BATCHES, "four triads, 90%", P99, [0.0, 0.0, -62.0, 0.0]),
 ];
