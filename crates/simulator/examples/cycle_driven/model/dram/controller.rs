@@ -1,8 +1,8 @@
 //! The controller of one channel: two queues, and at most one command each clock.
 
+use super::super::events::Writer;
 use super::bank::{Command, Devices};
 use super::rules::{Place, Rules};
-use crate::model::events::Writer;
 use std::collections::VecDeque;
 
 /// A request that waits for its column command.

@@ -1,10 +1,10 @@
 //! Known answers, in DRAM clocks, for each rule; and a check of random traffic against the rules of the
 //! devices, command by command.
 
+use super::super::events::Writer;
 use super::bank::Command::{self, Activate, Precharge};
 use super::controller::{Channel, Sent};
 use super::rules::{DramChoices, Place, Rules};
-use crate::model::events::Writer;
 use ambulator_base::Random;
 use ambulator_hardware::DramSpec;
 
