@@ -822,6 +822,17 @@ class Dram(Group):
     @read_queue.setter
     def read_queue(self, value: int | str) -> None: ...
     @property
+    def write_queue(self) -> int:
+        """Writes that wait in a channel, at most, those of a batch among them. Evicted lines, which keep an MSHR
+        of the last level, copies of pages and zeroing wait for room.
+
+        Unit: count. From 1 to 4096. Default: 64.
+
+        Source: gem5, MemCtrl: a write buffer of 64.
+        """
+    @write_queue.setter
+    def write_queue(self, value: int | str) -> None: ...
+    @property
     def write_high(self) -> int:
         """Writes that wait in a channel when it releases a batch of them, although reads wait.
 
