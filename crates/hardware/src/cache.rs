@@ -468,9 +468,7 @@ impl Cache {
     /// An evicted line keeps an MSHR from cycle `from` to cycle `to`.
     #[cold]
     pub fn hold_mshr(&mut self, from: u64, to: u64) {
-        if self.timed {
-            self.mshrs.take(from, to);
-        }
+        self.mshrs.take(from, to);
     }
 
     /// A line that was to arrive at `told` arrives at `ready`, which is later: if it is in flight here, it is so

@@ -4,6 +4,7 @@
 //! It shares banks and buses with all other accesses. It issues its lines as time passes, so that accesses of
 //! cores are served in between.
 
+use crate::in_flight::{IN_FLIGHT, LinesInFlight};
 use crate::main_memory::MainMemory;
 use ambulator_base::State;
 use std::collections::VecDeque;
@@ -12,8 +13,6 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, State)]
 pub struct CopyId(u64);
 
-/// Maximum number of lines in flight: the miss buffers of a core that copies.
-const IN_FLIGHT: usize = 16;
 /// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
 
@@ -35,11 +34,9 @@ pub(crate) struct Copies {
     ended: VecDeque<u64>,
     /// The number of the first copy in `ended`.
     oldest: u64,
-    /// Number of lines requested so far, and of those issued.
+    /// Number of lines requested so far.
     lines: u64,
-    issued: u64,
-    /// When lines in flight have been written, by their number modulo the maximum in flight.
-    ready: [u64; IN_FLIGHT],
+    issued: LinesInFlight,
     /// Latency of a line: a moving mean over about 64 lines, in 1/64 cycle.
     latency: u64,
 }
@@ -51,8 +48,7 @@ impl Copies {
             ended: VecDeque::new(),
             oldest: 0,
             lines: 0,
-            issued: 0,
-            ready: [0; IN_FLIGHT],
+            issued: LinesInFlight::default(),
             latency: 0,
         }
     }
@@ -75,21 +71,19 @@ impl Copies {
     #[cold]
     pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
         while let Some(copy) = self.queue.front() {
-            let slot = self.issued as usize % IN_FLIGHT;
-            let at = self.ready[slot].max(copy.requested);
+            let at = self.issued.free().max(copy.requested);
             if at > now {
                 break;
             }
-            let line = self.issued - copy.first;
+            let line = self.issued.count - copy.first;
             // A core of the destination's socket copies.
             let socket = memory.socket_of_line(copy.to);
             let ready = memory.read(copy.from + line, false, socket, at);
             let written = memory.write(copy.to + line, false, socket, ready).at;
             // Its buffer is free when its data have gone.
-            self.ready[slot] = written;
+            self.issued.push(written);
             self.latency = self.latency - self.latency / 64 + (written - at);
-            self.issued += 1;
-            if self.issued == copy.end {
+            if self.issued.count == copy.end {
                 self.ended.push_back(written);
                 self.queue.pop_front();
             }
@@ -117,7 +111,7 @@ impl Copies {
             return *ended;
         }
         let Some(copy) = self.queue.get(at as usize - self.ended.len()) else { return 0 };
-        now + (copy.end - self.issued) * self.latency / (64 * IN_FLIGHT as u64)
+        now + (copy.end - self.issued.count) * self.latency / (64 * IN_FLIGHT as u64)
     }
 }
 
@@ -135,12 +129,12 @@ mod tests {
         let (mut copies, mut dram) = (Copies::new(), dram());
         let id = copies.request(0, 1 << 20, 1024, 100);
         copies.advance(100, &mut dram);
-        assert_eq!((copies.issued, copies.idle()), (IN_FLIGHT as u64, false));
+        assert_eq!((copies.issued.count, copies.idle()), (IN_FLIGHT as u64, false));
         let (mut now, mut estimated) = (100, 0);
         while !copies.idle() {
             now += 10;
             copies.advance(now, &mut dram);
-            if estimated == 0 && copies.issued >= 256 {
+            if estimated == 0 && copies.issued.count >= 256 {
                 estimated = copies.end(id, now);
             }
         }

@@ -13,6 +13,7 @@ mod dram_log;
 mod dram_spec;
 mod events;
 mod hierarchy;
+mod in_flight;
 mod intermediate_map;
 mod link;
 mod main_memory;

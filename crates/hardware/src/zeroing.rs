@@ -6,6 +6,7 @@
 
 use crate::DramSpec;
 use crate::dram::BUS_BYTES;
+use crate::in_flight::LinesInFlight;
 use crate::main_memory::MainMemory;
 use ambulator_base::{LINE_BYTES, State, counters};
 use std::collections::VecDeque;
@@ -31,21 +32,17 @@ struct Run {
     pace: u64,
 }
 
-/// Lines of a core on their way to main memory, at most: its write-combining buffers.
-const IN_FLIGHT: usize = 16;
-
-/// What a core has yet to zero, and when its latest lines have been written.
+/// What a core has yet to zero, and its lines under way.
 #[derive(Clone, Debug, Default, State)]
 struct Core {
     runs: VecDeque<Run>,
-    lines: usize,
-    written: [u64; IN_FLIGHT],
+    written: LinesInFlight,
 }
 
 impl Core {
     /// When its next line can be written, if it has one.
     fn next(&self) -> Option<u64> {
-        Some(self.runs.front()?.next.max(self.written[self.lines % IN_FLIGHT]))
+        Some(self.runs.front()?.next.max(self.written.free()))
     }
 }
 
@@ -99,12 +96,11 @@ impl ZeroWrites {
             if at >> FRACTION_BITS > now {
                 break;
             }
-            let Core { runs, lines, written } = &mut self.cores[number];
+            let Core { runs, written } = &mut self.cores[number];
             let run = &mut runs[0];
             let socket = memory.socket_of_core(number);
             let done = memory.write(run.line, false, socket, at >> FRACTION_BITS);
-            written[*lines % IN_FLIGHT] = done.at << FRACTION_BITS;
-            *lines += 1;
+            written.push(done.at << FRACTION_BITS);
             self.counters.lines += 1;
             self.free = at + self.spacing;
             run.line += 1;

@@ -142,7 +142,7 @@ fn a_batch_leaves_the_low_watermark_and_an_idle_channel_begins_one_earlier() {
     assert_eq!(left(never_empty(), 6), 6, "a batch would have no writes");
     assert_eq!(left(never_empty(), 7), 6);
     // More writes than any queue has, and never a read.
-    let mut dram = dram(DramSpec { write_idle: 0, write_low: 6, write_high: 8, ..plain() });
+    let mut dram = dram(DramSpec { write_idle: 0, write_low: 6, write_high: 8, write_queue: 64, ..plain() });
     (0..500).for_each(|i| _ = dram.write(line(i, i % 8, 0), false, 1000));
     dram.drain();
     assert_eq!(dram.counters().bus_busy, 4 * 500);
