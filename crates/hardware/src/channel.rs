@@ -468,7 +468,7 @@ impl Channel {
     }
 
     /// Plans the next command; returns the number of its request, and its tick.
-    #[inline]
+    #[inline(never)]
     fn serve(&mut self) -> (u32, u64) {
         loop {
             let best = match self.candidates.as_slice() {

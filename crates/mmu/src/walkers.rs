@@ -10,15 +10,8 @@ struct Interval {
     end: u64,
     /// When it asked for a walker.
     asked: u64,
-    number: u32,
-}
-
-impl Interval {
-    /// Its [`WalkInFlight::number`].
-    #[inline(always)]
-    fn place(&self) -> usize {
-        self.number as usize % REMEMBERED
-    }
+    /// The latest end of the walks up to this one.
+    latest_end: u64,
 }
 
 /// The bound on concurrent walks, and the walks in flight.
@@ -34,19 +27,21 @@ impl Interval {
 /// interval before its end in which all walkers are known to be busy.
 #[derive(State)]
 pub struct WalkerPool {
-    /// The walks that end last, at most [`REMEMBERED`] of them, from `first` on and in the order of their
-    /// ends.
-    walks: Vec<Interval>,
-    first: usize,
-    /// Where they end, by their [`WalkInFlight::number`]s.
-    ends: Box<[u64; REMEMBERED]>,
-    #[state(skip)]
-    walkers: usize,
-    /// All walkers are busy from here until the first of the last `walkers` walks ends.
-    busy_from: u64,
-    /// The number of the latest walk, and when the latest to ask asked.
+    /// The latest walks: a ring by their numbers.
+    walks: Box<[Interval; REMEMBERED]>,
+    /// The number of the latest walk.
     number: u32,
+    /// The number of the latest walk that asked before another one with a lower number.
+    disordered: u32,
+    /// When the latest to ask asked.
     asked: u64,
+    /// One walk for each walker: those that end last, in the order of their ends.
+    last: Box<[(u64, u64)]>,
+    /// All walkers are busy from here until the first of the last walks ends.
+    busy_from: u64,
+    /// Room for ends of walks that asked before another one.
+    #[state(skip)]
+    before: Vec<u64>,
 }
 
 /// A walk that comes to the end that was said.
@@ -64,21 +59,34 @@ impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
     pub fn new(walkers: u32) -> WalkerPool {
         let walkers = walkers as usize;
-        let mut walks = Vec::with_capacity(2 * REMEMBERED);
-        walks.resize(walkers, Interval::default());
-        WalkerPool { walks, first: 0, ends: Box::new([0; REMEMBERED]), walkers, busy_from: 0, number: 0, asked: 0 }
+        WalkerPool {
+            walks: Box::new([Interval::default(); REMEMBERED]),
+            number: 0,
+            disordered: 0,
+            asked: 0,
+            last: vec![(0, 0); walkers].into(),
+            busy_from: 0,
+            before: Vec::with_capacity(REMEMBERED),
+        }
     }
 
-    /// The `walkers` walks that end last.
     #[inline(always)]
-    fn last(&self) -> &[Interval] {
-        &self.walks[self.walks.len() - self.walkers..]
+    fn walk(&self, number: u32) -> &Interval {
+        &self.walks[number as usize % REMEMBERED]
+    }
+
+    /// Walks from number `newest` back to the oldest that is remembered, or until none ends after `tick`.
+    #[inline(always)]
+    fn ending_after(&self, newest: u32, tick: u64) -> impl Iterator<Item = &Interval> {
+        let remembered = REMEMBERED as u32 - self.number.wrapping_sub(newest);
+        let walks = (0..remembered).map(move |back| self.walk(newest.wrapping_sub(back)));
+        walks.take_while(move |walk| walk.latest_end > tick)
     }
 
     /// The first cycle, not before `now`, at which a walker is free.
     #[inline]
     pub fn start(&self, now: Cycle) -> Cycle {
-        let free_from = self.last()[0].end;
+        let (_, free_from) = self.last[0];
         if now.0 >= free_from {
             now
         } else if now.0 >= self.asked.min(self.busy_from) {
@@ -91,19 +99,17 @@ impl WalkerPool {
     /// Searches the ends of the walks one after the other.
     #[inline(never)]
     fn search(&self, now: Cycle) -> Cycle {
-        let known = &self.walks[self.first..];
-        let over =
-            known.iter().rev().position(|walk| walk.end <= now.0).map_or(0, |ends_later| known.len() - ends_later);
-        let mut rest = &known[over..];
         let mut at = now.0;
         loop {
-            if rest.iter().filter(|walk| walk.start <= at).count() < self.walkers {
+            let (mut busy, mut first_end) = (0, u64::MAX);
+            for walk in self.ending_after(self.number, at).filter(|walk| walk.start <= at && walk.end > at) {
+                busy += 1;
+                first_end = first_end.min(walk.end);
+            }
+            if busy < self.last.len() {
                 return Cycle(at);
             }
-            // Until the first of the walks in flight ends; the others have not begun.
-            let ends = rest.iter().position(|walk| walk.start <= at).unwrap_or(0);
-            at = rest[ends].end;
-            rest = &rest[rest.partition_point(|walk| walk.end <= at)..];
+            at = first_end;
         }
     }
 
@@ -111,96 +117,104 @@ impl WalkerPool {
     /// [`WalkInFlight::number`].
     #[inline]
     pub fn occupy(&mut self, asked: Cycle, from: Cycle, until: Cycle) -> u16 {
+        let end = until.0.max(from.0);
+        let latest_end = self.walk(self.number).latest_end.max(end);
         self.number = self.number.wrapping_add(1);
-        self.asked = self.asked.max(asked.0);
-        let walk = Interval { start: from.0, end: until.0.max(from.0), asked: asked.0, number: self.number };
-        let free_from = self.last()[0].end;
-        self.insert(walk);
-        if self.walks.len() - self.first > REMEMBERED {
-            // The interval before the end of a forgotten walk may not be busy without it.
-            self.busy_from = self.busy_from.max(self.walks[self.first].end);
-            self.first += 1;
-            if self.walks.len() == self.walks.capacity() {
-                self.walks.drain(..self.first);
-                self.first = 0;
-            }
+        if asked.0 < self.asked {
+            self.disordered = self.number;
         }
-        if walk.end > free_from {
+        self.asked = self.asked.max(asked.0);
+        let place = self.number as usize % REMEMBERED;
+        // All walkers may not have been busy without a walk that is forgotten.
+        self.busy_from = self.busy_from.max(self.walks[place].end);
+        self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end };
+        let (_, free_from) = self.last[0];
+        if end > free_from {
+            self.end_last(0, (from.0, end));
             let all_started = self.all_started();
             let joins = self.busy_from < free_from && all_started <= free_from;
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
         }
-        self.ends[walk.place()] = walk.end;
-        walk.place() as u16
+        place as u16
     }
 
-    /// Adds a walk behind those that end before it or with it. Few end later: they are moved one by one.
+    /// A walk from `start` to `end` is one of those that end last, in place of the one at `place`, which ends before it.
     #[inline(always)]
-    fn insert(&mut self, walk: Interval) {
-        self.walks.push(walk);
-        let known = &mut self.walks[self.first..];
-        let mut place = known.len() - 1;
-        while place > 0 && known[place - 1].end > walk.end {
-            known[place] = known[place - 1];
-            place -= 1;
+    fn end_last(&mut self, mut place: usize, (start, end): (u64, u64)) {
+        while let Some(next) = self.last.get(place + 1)
+            && next.1 < end
+        {
+            self.last[place] = *next;
+            place += 1;
         }
-        known[place] = walk;
+        self.last[place] = (start, end);
     }
 
-    /// All walkers are busy once the latest of the `walkers` walks that end last has started.
+    /// All walkers are busy once the latest of the walks that end last has started.
     #[inline(always)]
     fn all_started(&self) -> u64 {
-        self.last().iter().fold(0, |latest, walk| latest.max(walk.start))
+        self.last.iter().fold(0, |latest, walk| latest.max(walk.0))
     }
 
     /// Walk `number` has come to the end that was said, and ends `late` cycles later. If it waited for a walker, it also
-    /// begins later, if walks that asked before it are late. `None` for a walk of long ago.
-    pub(crate) fn delay(&mut self, number: u16, late: u64) -> Option<Delay> {
-        let number = usize::from(number) % REMEMBERED;
-        let known = &self.walks[self.first..];
-        let mut place = known.partition_point(|walk| walk.end < self.ends[number]);
-        while known.get(place)?.place() != number {
-            place += 1;
-        }
-        place += self.first;
-        let mut walk = self.walks[place];
-        let cycles = walk.end - walk.start;
-        let waited = walk.start > walk.asked;
-        let queued = if waited { self.free_before(&walk).saturating_sub(walk.start) } else { 0 };
+    /// begins later, if walks that asked before it are late.
+    pub(crate) fn delay(&mut self, number: u16, late: u64) -> Delay {
+        // How many walks came after it.
+        let after = self.number.wrapping_sub(u32::from(number)) % REMEMBERED as u32;
+        let number = self.number.wrapping_sub(after);
+        let said = *self.walk(number);
+        let queued =
+            if said.start > said.asked { self.free_before(number, &said).saturating_sub(said.start) } else { 0 };
         if queued + late > 0 {
-            (walk.start, walk.end) = (walk.start + queued, walk.end + queued + late);
-            self.move_back(place, walk);
-            self.ends[number] = walk.end;
-            self.busy_from = self.all_started();
+            self.move_to(number, &said, (said.start + queued, said.end + queued + late));
         }
-        Some(Delay { cycles, queued })
+        Delay { cycles: said.end - said.start, queued }
     }
 
-    /// The walk at `place` is now `walk`, which ends later.
+    /// Walk `number`, of which something else was `said`, now lasts from `start` to `end`.
     #[inline(always)]
-    fn move_back(&mut self, mut place: usize, walk: Interval) {
-        while let Some(next) = self.walks.get(place + 1)
-            && next.end <= walk.end
-        {
-            self.walks[place] = *next;
-            place += 1;
+    fn move_to(&mut self, number: u32, said: &Interval, (start, end): (u64, u64)) {
+        let walk = &mut self.walks[number as usize % REMEMBERED];
+        (walk.start, walk.end) = (start, end);
+        for back in (0..=self.number.wrapping_sub(number)).rev() {
+            let later = &mut self.walks[self.number.wrapping_sub(back) as usize % REMEMBERED];
+            if later.latest_end >= end {
+                break;
+            }
+            later.latest_end = end;
         }
-        self.walks[place] = walk;
+        let among_last = self.last.iter().position(|walk| *walk == (said.start, said.end));
+        if among_last.is_some() || end > self.last[0].1 {
+            self.end_last(among_last.unwrap_or(0), (start, end));
+        }
+        // A walker may have been free while this walk was said to have it.
+        self.busy_from = self.all_started();
     }
 
-    /// When a walker is free, as far as walks have it that asked before `later`; not after its start if it is free then.
+    /// When a walker is free, as far as walks have it that asked before walk `number`, `later`; 0 if one is free when it
+    /// begins.
     #[inline(always)]
-    fn free_before(&self, later: &Interval) -> u64 {
-        let mut walkers = self.walkers;
-        for walk in self.walks[self.first..].iter().rev() {
-            // Counted without branches: the sim host could not predict them.
-            let known_before = (walk.number.wrapping_sub(later.number) as i32) < 0;
-            walkers -= usize::from((walk.asked < later.asked) | ((walk.asked == later.asked) & known_before));
-            if walkers == 0 || walk.end <= later.start {
-                return walk.end;
+    fn free_before(&mut self, number: u32, later: &Interval) -> u64 {
+        // Without disorder, exactly those with lower numbers asked before.
+        let in_order = (number.wrapping_sub(self.disordered) as i32) > 0;
+        let newest = if in_order { number.wrapping_sub(1) } else { self.number };
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        for (back, walk) in (0_u32..).zip(self.ending_after(newest, later.start)) {
+            let known_before = (newest.wrapping_sub(back).wrapping_sub(number) as i32) < 0;
+            let asked_before = (walk.asked < later.asked) | ((walk.asked == later.asked) & known_before);
+            if (walk.end > later.start) & asked_before {
+                before.push(walk.end);
             }
         }
-        0
+        let mut free = 0;
+        while before.len() >= self.last.len() {
+            let (first, end) = before.iter().enumerate().min_by_key(|(_, end)| **end).unwrap_or((0, &0));
+            free = *end;
+            before.swap_remove(first);
+        }
+        self.before = before;
+        free
     }
 }
 
@@ -240,7 +254,7 @@ mod tests {
         let third = walk(10, 100, 100);
         let fourth = walk(20, 120, 100);
         // The first ends at 150: the third begins when the second ends, and the fourth when the first does.
-        let mut queued = |number, late| pool.delay(number, late).unwrap().queued;
+        let mut queued = |number, late| pool.delay(number, late).queued;
         assert_eq!(queued(first, 50), 0);
         assert_eq!(queued(second, 0), 0);
         assert_eq!(queued(third, 0), 20);
@@ -286,6 +300,58 @@ mod tests {
                 assert_eq!(start.0, walk / u64::from(walkers) * 100);
                 pool.occupy(Cycle(0), start, start.after(100));
             }
+        }
+    }
+
+    #[test]
+    fn late_walks_delay_those_behind_them_as_in_a_list() {
+        let mut random = ambulator_base::Random::new(11);
+        // Of each: when it asked, begins and ends.
+        for (walkers, disorder) in [(1, 0), (2, 0), (4, 0), (4, 30), (7, 200), (16, 30)] {
+            let mut pool = WalkerPool::new(walkers);
+            let mut walks: Vec<(u64, u64, u64)> = Vec::new();
+            let mut now = 5000;
+            let mut moved = 0;
+            for step in 0..3000_usize {
+                now += random.below(if step % 200 < 100 { 200 } else { 420 } / u64::from(walkers) + 1);
+                let asked = now - random.below(disorder + 1);
+                let start = pool.start(Cycle(asked)).0;
+                if walks.iter().any(|walk| walk.0 > asked) {
+                    // Behind none that asked later.
+                    let active = |at: u64| walks.iter().filter(|walk| (walk.1..walk.2).contains(&at)).count();
+                    let ends = walks.iter().map(|walk| walk.2).filter(|end| *end > asked);
+                    let expected = ends.chain([asked]).filter(|at| active(*at) < walkers as usize).min();
+                    assert_eq!(Some(start), expected, "step {step} of {walkers} walkers");
+                }
+                let end = start + 20 + random.below(300);
+                let number = pool.occupy(Cycle(asked), Cycle(start), Cycle(end));
+                assert_eq!(usize::from(number), (step + 1) % REMEMBERED);
+                walks.push((asked, start, end));
+                // One of the last is late, or asks whether it is.
+                let behind = random.below(walks.len().min(100) as u64) as usize;
+                let place = walks.len() - 1 - behind;
+                let late = if random.below(2) == 0 { random.below(90) } else { 0 };
+                let (asked, start, end) = walks[place];
+                let mut ends: Vec<u64> = walks
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, walk)| (walk.0, *other) < (asked, place))
+                    .map(|(_, walk)| walk.2)
+                    .collect();
+                ends.sort_unstable_by(|one, other| other.cmp(one));
+                let free = ends.get(walkers as usize - 1).copied().unwrap_or(0);
+                let queued = if start > asked { free.saturating_sub(start) } else { 0 };
+                let found = pool.delay(((place + 1) % REMEMBERED) as u16, late);
+                assert_eq!((found.cycles, found.queued), (end - start, queued), "step {step} of {walkers} walkers");
+                walks[place] = (asked, start + queued, end + queued + late);
+                moved += u64::from(queued > 0);
+                // The walkers that are free after the last to ask.
+                let mut ends: Vec<u64> = walks.iter().map(|walk| walk.2).collect();
+                ends.sort_unstable_by(|one, other| other.cmp(one));
+                let free = ends.get(walkers as usize - 1).copied().unwrap_or(0);
+                assert_eq!(pool.start(Cycle(now)).0, free.max(now), "step {step} of {walkers} walkers");
+            }
+            assert!(moved > 20, "{moved} walks of {walkers} walkers began later");
         }
     }
 }

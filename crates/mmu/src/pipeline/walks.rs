@@ -153,7 +153,7 @@ impl Mmu {
     /// than was said. If it waited for a walker, it may also have begun later, because those before it are late.
     /// Returns by how many cycles it ends later.
     pub fn delay_walk(&mut self, number: u16, late: u64) -> u64 {
-        let Some(Delay { cycles, queued }) = self.walkers.delay(number, late) else { return late };
+        let Delay { cycles, queued } = self.walkers.delay(number, late);
         if queued + late > 0 {
             self.counters.walker_queue_cycles += queued;
             self.counters.walk_cycles += late;
