@@ -11,190 +11,17 @@
 //! later go before them only where that does not delay them.
 
 mod choice;
+mod state;
+mod writes;
 
 use crate::awaited::Awaited;
 use crate::dram_log::{Opened, Sent};
 use crate::plan::{Plan, Step};
 use ambulator_base::State;
 use choice::Choice;
-
-/// Timing in ticks, and the controller's limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub clock: u64,
-    pub cl: u64,
-    pub cwl: u64,
-    pub rcd: u64,
-    pub rp: u64,
-    pub ras: u64,
-    pub ccd_l: u64,
-    pub rtp: u64,
-    pub wr: u64,
-    pub wtr_s: u64,
-    pub wtr_l: u64,
-    pub rrd_s: u64,
-    pub rrd_l: u64,
-    pub rtrs: u64,
-    pub faw: u64,
-    pub burst: u64,
-    pub refi: u64,
-    pub rfc: u64,
-    pub closed: bool,
-    pub read_queue: usize,
-    pub write_queue: usize,
-    pub write_high: usize,
-    pub write_low: usize,
-    pub write_idle: usize,
-    pub row_hit_cap: u32,
-    pub turn_cap: u32,
-    /// From a read's column command to a write's, at least.
-    pub turn: u64,
-}
-
-impl Rules {
-    /// Up to so many writes wait without a batch: it begins when there are more, and has a write at least.
-    fn quiet(&self) -> usize {
-        self.write_idle.max(self.write_low).min(self.write_high - 1)
-    }
-}
-
-pub(crate) const NO_ROW: u32 = u32::MAX;
-
-/// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
-#[derive(Clone, Copy, Debug, Default, State)]
-pub(crate) struct Request {
-    /// When it arrived, or when the batch of a write was released.
-    pub arrival: u64,
-    pub line: u64,
-    pub row: u32,
-    /// Tells requests for the same line apart.
-    pub number: u32,
-    pub bank: u16,
-    pub group: u16,
-    pub rank: u8,
-    pub write: bool,
-    pub table: bool,
-}
-
-impl Request {
-    #[inline(always)]
-    pub fn precedes(&self, other: &Request) -> bool {
-        self.arrival < other.arrival
-            || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
-pub(crate) enum Outcome {
-    #[default]
-    Hit,
-    Miss,
-    Conflict,
-}
-
-#[derive(Clone, Copy, Debug, Default, State)]
-pub(crate) struct Bank {
-    pub row: u32,
-    /// Column commands to the open row.
-    hits: u32,
-    /// When a row can be activated, while none is open.
-    activate: u64,
-    /// When the open row takes a column command.
-    column: u64,
-    /// When the open row can be precharged.
-    pub precharge: u64,
-}
-
-/// A bank, and what a scan of the candidates has seen of its queue.
-#[derive(Clone, Copy, Debug, Default, State)]
-#[repr(align(64))]
-struct BankQueue {
-    bank: Bank,
-    /// The scan that met a request for another row than the open one, and when the oldest such request could
-    /// precharge.
-    scan: u64,
-    blocked: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, State)]
-#[repr(align(32))]
-pub(crate) struct Group {
-    /// When it takes a column command, a read, an activation.
-    pub column: u64,
-    pub read: u64,
-    activate: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, State)]
-pub(crate) struct Rank {
-    /// Its last four activations, the oldest first, each as the end of its tFAW.
-    activations: [u64; 4],
-    activate: u64,
-    /// When it takes a read after its last write.
-    read: u64,
-    /// When its next refresh is due, and when the last one ended.
-    due: u64,
-    refreshed: u64,
-}
-
-/// What all requests of the channel share.
-#[derive(Clone, Copy, Debug, Default, State)]
-pub(crate) struct Shared {
-    /// No read's column command can be sent before, no write's, whatever their banks do.
-    pub read_floor: u64,
-    write_floor: u64,
-    /// When the bus is free, which rank used it last, and whether for a write.
-    bus: u64,
-    rank: u8,
-    write: bool,
-    /// Column commands in a row since it turned around.
-    pub run: u32,
-}
-
-impl Shared {
-    /// Whether the bus need not turn around for a request.
-    #[inline(always)]
-    fn goes_on_with(&self, request: &Request) -> bool {
-        (request.rank, request.write) == (self.rank, self.write)
-    }
-}
-
-/// What a channel has done, as differences of what was planned and what was taken back.
-#[derive(Clone, Copy, Debug, Default, State)]
-pub(crate) struct Tally {
-    /// Hits, misses and conflicts of data, then of tables.
-    pub outcomes: [i64; 6],
-    pub held: i64,
-    pub forwarded: i64,
-    pub merged: i64,
-    pub batches: i64,
-    pub refreshes: i64,
-}
-
-impl Tally {
-    /// Counts a command `by` times.
-    #[inline(always)]
-    fn count(&mut self, table: bool, outcome: Outcome, held: bool, by: i64) {
-        self.outcomes[outcome as usize + 3 * usize::from(table)] += by;
-        if held {
-            self.held += by;
-        }
-    }
-
-    /// Rows activated: for all but row hits.
-    pub fn activates(&self) -> i64 {
-        let [_, misses, conflicts, _, table_misses, table_conflicts] = self.outcomes;
-        misses + conflicts + table_misses + table_conflicts
-    }
-
-    /// Lines that the bus has carried.
-    pub fn bursts(&self) -> i64 {
-        self.outcomes.iter().sum()
-    }
-}
-
-/// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
-const FILTER: usize = 512;
+pub(crate) use state::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared, Tally};
+use state::{BankQueue, Rank};
+use writes::FILTER;
 
 #[derive(Clone, Debug, State)]
 pub(crate) struct Channel {
@@ -271,11 +98,6 @@ impl Channel {
         }
     }
 
-    #[inline(always)]
-    fn filter_of(line: u64) -> usize {
-        (line ^ (line >> 9)) as usize % FILTER
-    }
-
     /// Serves a read; returns the tick at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
@@ -322,64 +144,6 @@ impl Channel {
             self.serve();
         }
         self.awaited.retell(line)
-    }
-
-    /// A read takes its data from a waiting write: the tick at which they are there.
-    fn forward(&mut self, request: &Request) -> u64 {
-        self.tally.forwarded += 1;
-        request.arrival + self.rules.clock
-    }
-
-    #[cold]
-    fn waits_to_be_written(&self, request: &Request) -> bool {
-        // Those of a batch have waited for long when it is released.
-        self.writes.iter().any(|write| write.line == request.line && write.arrival <= request.arrival)
-            || self.is_released(request.line)
-    }
-
-    /// Whether a released write of the line waits.
-    fn is_released(&self, line: u64) -> bool {
-        self.released > 0 && self.candidates.iter().any(|other| other.write && other.line == line)
-    }
-
-    /// Queues a write as soon as there is room for it; returns that tick.
-    #[inline]
-    pub fn write(&mut self, mut request: Request) -> u64 {
-        let place = Self::filter_of(request.line);
-        if self.filter[place] > 0
-            && (self.writes.iter().any(|write| write.line == request.line) || self.is_released(request.line))
-        {
-            self.tally.merged += 1;
-            return request.arrival;
-        }
-        request.arrival = self.room(request.arrival);
-        self.filter[place] = self.filter[place].saturating_add(1);
-        self.number = self.number.wrapping_add(1);
-        request.number = self.number;
-        insert(&mut self.writes, &request);
-        request.arrival
-    }
-
-    /// The first tick from `at` on at which the write queue has room for another, as far as the requests say that have
-    /// come so far.
-    #[inline]
-    fn room(&mut self, at: u64) -> u64 {
-        let most = self.rules.write_queue;
-        if self.writes.len() + self.released + self.plan.len() < most {
-            return at;
-        }
-        self.room_of_full_queue(at)
-    }
-
-    /// The same where it may be full.
-    #[inline(never)]
-    fn room_of_full_queue(&mut self, at: u64) -> u64 {
-        let most = self.rules.write_queue;
-        while self.writes.len() + self.released >= most {
-            self.serve();
-        }
-        // When the last has left with which there would be too many.
-        self.plan.write_before(most - 1 - self.writes.len() - self.released, at)
     }
 
     /// From now on commands are kept until they are taken, or no longer.
@@ -489,44 +253,6 @@ impl Channel {
             self.send(None, &best);
             return (number, best.column);
         }
-    }
-
-    /// Releases a batch of writes if one begins before the command of `best`.
-    fn releases(&mut self, best: Option<&Choice>) -> bool {
-        let Rules { write_high, write_low, write_idle, .. } = self.rules;
-        // A batch has a write at least.
-        let write_idle = write_idle.max(write_low);
-        let full = match self.writes.get(write_high - 1) {
-            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival.max(self.release),
-            _ => u64::MAX,
-        };
-        let idle = match self.writes.get(write_idle) {
-            // The channel is idle from its last command on until the first candidate arrives.
-            Some(last) => {
-                let from = last.arrival.max(self.plan.last_column());
-                if self.candidates.last().is_none_or(|oldest| from < oldest.arrival) { from } else { u64::MAX }
-            }
-            None => u64::MAX,
-        };
-        let from = full.min(idle);
-        if from == u64::MAX {
-            return false;
-        }
-        let arrived = self.writes.partition_point(|write| write.arrival <= from);
-        self.release(arrived - write_low, from);
-        true
-    }
-
-    /// Releases the first `count` writes at tick `from`.
-    #[cold]
-    fn release(&mut self, count: usize, from: u64) {
-        self.tally.batches += 1;
-        self.release = from;
-        self.released += count;
-        let place = self.candidates.partition_point(|other| other.arrival > from);
-        let released =
-            self.writes.drain(..count).rev().map(|write| Request { arrival: write.arrival.max(from), ..write });
-        self.candidates.splice(place..place, released);
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -642,16 +368,6 @@ impl Channel {
         }
         self.tally.count(request.table, outcome, held, 1);
     }
-}
-
-/// Inserts a request by its arrival, and among those of the same arrival by its number.
-#[inline(always)]
-fn insert(list: &mut Vec<Request>, request: &Request) {
-    let mut place = list.len();
-    while place > 0 && request.precedes(&list[place - 1]) {
-        place -= 1;
-    }
-    list.insert(place, *request);
 }
 
 /// The same for a list with the oldest last.
