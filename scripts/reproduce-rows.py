@@ -117,6 +117,10 @@ def main():
     for name in names:
         if not (PAPERS / f"{name}.toml").is_file():
             sys.exit(f"{name}: no figure of {PAPERS}; reproduce it by its name, such as `utopia/fig2`, not from a file")
+    for figure in figures:
+        interrupted = [cell for cell in figure["missing"] if "interrupted" in cell]
+        if interrupted:
+            sys.exit(f"{figure['figure']}: its run ended early ({interrupted[0]}); run it again: finished cells are kept")
     before = PAGE.read_text()
     lines = [line for line in before.splitlines() if not line.startswith("[^")]
     start = next(i for i, line in enumerate(lines) if line.startswith("| figure | number |")) + 2
