@@ -2,7 +2,8 @@
 //!
 //! A miss fills every level, and no level includes another: a line that is evicted from a lower level may
 //! stay in an upper one. A dirty victim is written to the level below, which allocates it if necessary, and
-//! from the last level to DRAM. Write-backs occupy DRAM but delay no access directly. There is no coherence
+//! from the last level to DRAM. Write-backs occupy DRAM, and an MSHR of the last level while they wait for room in its
+//! write queue; they delay no access else. There is no coherence
 //! traffic between cores: a core that reads a line which another core wrote finds it in its own caches or
 //! below, at the usual latency.
 
@@ -254,10 +255,7 @@ impl Hierarchy {
         let add = if write { DIRTY } else { 0 };
         let request = Request { line: at.line(), class: Class::Table, flags: TABLE, pc: 0 };
         let (ready, served) = match entry {
-            EntryLevel::L1 => match l1d.cache.find(request.line) {
-                Ok(place) => (l1d.cache.hit(place, Class::Table, TABLE | add, now.0), Served::L1),
-                Err(_) => l1d.miss(second, shared, request, add, now.0),
-            },
+            EntryLevel::L1 => l1d.find_or_fetch(second, shared, request, add, now.0),
             EntryLevel::L2 => second.access(shared, request, add, now.0),
             EntryLevel::Llc => shared.access(request.line, Class::Table, TABLE | add, second.socket, now.0),
         };

@@ -75,6 +75,11 @@ impl WalkerPool {
         &self.walks[number as usize % REMEMBERED]
     }
 
+    #[inline(always)]
+    fn walk_mut(&mut self, number: u32) -> &mut Interval {
+        &mut self.walks[number as usize % REMEMBERED]
+    }
+
     /// Walks from number `newest` back to the oldest that is remembered, or until none ends after `tick`.
     #[inline(always)]
     fn ending_after(&self, newest: u32, tick: u64) -> impl Iterator<Item = &Interval> {
@@ -174,10 +179,10 @@ impl WalkerPool {
     /// Walk `number`, of which something else was `said`, now lasts from `start` to `end`.
     #[inline(always)]
     fn move_to(&mut self, number: u32, said: &Interval, (start, end): (u64, u64)) {
-        let walk = &mut self.walks[number as usize % REMEMBERED];
+        let walk = self.walk_mut(number);
         (walk.start, walk.end) = (start, end);
         for back in (0..=self.number.wrapping_sub(number)).rev() {
-            let later = &mut self.walks[self.number.wrapping_sub(back) as usize % REMEMBERED];
+            let later = self.walk_mut(self.number.wrapping_sub(back));
             if later.latest_end >= end {
                 break;
             }

@@ -191,7 +191,7 @@ impl SecondLevel {
 
 impl FirstLevel {
     #[inline(never)]
-    pub(super) fn miss(
+    fn miss(
         &mut self,
         second: &mut SecondLevel,
         shared: &mut Shared,
@@ -227,6 +227,19 @@ impl FirstLevel {
         (ready, served)
     }
 
+    /// When the line of an access is here, and what served it. The prefetcher does not learn of it.
+    #[inline(always)]
+    pub(super) fn find_or_fetch(
+        &mut self,
+        second: &mut SecondLevel,
+        shared: &mut Shared,
+        request: Request,
+        add: u8,
+        now: u64,
+    ) -> (u64, Served) {
+        self.hit(request, add, now).unwrap_or_else(|| self.miss(second, shared, request, add, now))
+    }
+
     #[inline(always)]
     pub(super) fn access(
         &mut self,
@@ -237,8 +250,7 @@ impl FirstLevel {
         at: PhysAddr,
         now: u64,
     ) -> Access {
-        let (ready, served) =
-            self.hit(request, add, now).unwrap_or_else(|| self.miss(second, shared, request, add, now));
+        let (ready, served) = self.find_or_fetch(second, shared, request, add, now);
         self.learn(second, shared, request.pc, at, now);
         Access { ready: Cycle(ready), served }
     }
