@@ -381,6 +381,8 @@ fn print_detail(all: &[Vec<Pair>]) {
         "Ambulator",
         "read of main memory, cycles",
         "Ambulator",
+        "each core's cycles, thousands",
+        "Ambulator",
     ]);
     for pair in all.iter().flatten() {
         let Pair { program, design, ours, theirs } = pair;
@@ -400,7 +402,7 @@ fn print_detail(all: &[Vec<Pair>]) {
         let reads = count("hierarchy.dram.data_reads") + count("hierarchy.dram.table_reads");
         let writes = count("hierarchy.dram.data_writes") + count("hierarchy.dram.table_writes");
         let cycles = count("hierarchy.dram.data_read_cycles") + count("hierarchy.dram.table_read_cycles");
-        println!(
+        print!(
             " {:.1} + {:.1} | {:.1} + {:.1} | {:.1} | {:.1} |",
             per_1000(theirs.dram_reads, theirs.instructions),
             per_1000(theirs.dram_writes, theirs.instructions),
@@ -409,6 +411,9 @@ fn print_detail(all: &[Vec<Pair>]) {
             theirs.dram_read_latency,
             cycles as f64 / reads.max(1) as f64
         );
+        let thousands = |cycles: &[u64]| cycles.iter().map(|cycles| format!("{}", cycles / 1000)).collect::<Vec<_>>();
+        let own: Vec<u64> = ours.cores.iter().map(|core| core.cycles).collect();
+        println!(" {} | {} |", thousands(&theirs.cycles_of_cores).join(", "), thousands(&own).join(", "));
     }
 }
 

@@ -37,12 +37,14 @@ use std::time::Instant;
 use window::Window;
 
 /// The result of a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Instructions committed in the measured region, by all cores.
     pub instructions: u64,
     /// Core cycles of the measured region, until the last core has ended.
     pub cycles: u64,
+    /// The same until each core has ended.
+    pub cycles_of_cores: Vec<u64>,
     /// Page walks.
     pub walks: u64,
     /// Mean cycles of a page walk, from its start on a walker.
@@ -175,6 +177,7 @@ impl Reference {
         Measured {
             instructions: ended.iter().map(|(instructions, _)| instructions).sum(),
             cycles: ended.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0),
+            cycles_of_cores: ended.iter().map(|(_, cycles)| *cycles).collect(),
             walks,
             walk_latency: sum(|core| core.mmu.counts.walk_cycles) as f64 / walks.max(1) as f64,
             faults: sum(|core| core.faults),
