@@ -485,8 +485,8 @@ MUTANTS = [
     Mutant(
         "walk-waits-for-those-that-ask-with-it",
         f"{MMU}/walkers.rs",
-        "((walk.asked == later.asked) & known_before)",
-        "(walk.asked == later.asked)",
+        "((walk.asked == asked) & known_before)",
+        "(walk.asked == asked)",
         MMU_UNITS,
     ),
     Mutant(

@@ -39,9 +39,9 @@ pub struct WalkerPool {
     last: Box<[(u64, u64)]>,
     /// All walkers are busy from here until the first of the last walks ends.
     busy_from: u64,
-    /// Room for ends of walks that asked before another one.
+    /// Room for the ends of walks that another one waits for.
     #[state(skip)]
-    before: Vec<u64>,
+    ends: Vec<u64>,
 }
 
 /// A walk that comes to the end that was said.
@@ -66,7 +66,7 @@ impl WalkerPool {
             asked: 0,
             last: vec![(0, 0); walkers].into(),
             busy_from: 0,
-            before: Vec::with_capacity(REMEMBERED),
+            ends: Vec::with_capacity(REMEMBERED),
         }
     }
 
@@ -200,26 +200,45 @@ impl WalkerPool {
     /// begins.
     #[inline(always)]
     fn free_before(&mut self, number: u32, later: &Interval) -> u64 {
+        // Most often as many walks as there are walkers asked before and end after it was said to begin.
+        let (mut walks, mut first_end) = (0, u64::MAX);
+        self.asked_before(number, later).for_each(|(asked_before, walk)| {
+            let waited_for = asked_before & (walk.end > later.start);
+            walks += usize::from(waited_for);
+            first_end = first_end.min(if waited_for { walk.end } else { u64::MAX });
+        });
+        match walks.checked_sub(self.last.len()) {
+            None => 0,
+            Some(0) => first_end,
+            Some(others) => self.free_after(number, later, others),
+        }
+    }
+
+    /// When so many of the walks have ended that asked before walk `number`, `later`, and end after it was said to begin,
+    /// and another one.
+    #[cold]
+    fn free_after(&mut self, number: u32, later: &Interval, ended: usize) -> u64 {
+        let mut ends = std::mem::take(&mut self.ends);
+        ends.clear();
+        let waited_for = self.asked_before(number, later).filter(|(before, walk)| *before && walk.end > later.start);
+        ends.extend(waited_for.map(|(_, walk)| walk.end));
+        let free = *ends.select_nth_unstable(ended).1;
+        self.ends = ends;
+        free
+    }
+
+    /// Walks that may have asked before walk `number`, `later`, whether they have, and that may end after it was said to
+    /// begin.
+    #[inline(always)]
+    fn asked_before(&self, number: u32, later: &Interval) -> impl Iterator<Item = (bool, &Interval)> {
         // Without disorder, exactly those with lower numbers asked before.
         let in_order = (number.wrapping_sub(self.disordered) as i32) > 0;
         let newest = if in_order { number.wrapping_sub(1) } else { self.number };
-        let mut before = std::mem::take(&mut self.before);
-        before.clear();
-        for (back, walk) in (0_u32..).zip(self.ending_after(newest, later.start)) {
+        let Interval { asked, start, .. } = *later;
+        (0_u32..).zip(self.ending_after(newest, start)).map(move |(back, walk)| {
             let known_before = (newest.wrapping_sub(back).wrapping_sub(number) as i32) < 0;
-            let asked_before = (walk.asked < later.asked) | ((walk.asked == later.asked) & known_before);
-            if (walk.end > later.start) & asked_before {
-                before.push(walk.end);
-            }
-        }
-        let mut free = 0;
-        while before.len() >= self.last.len() {
-            let (first, end) = before.iter().enumerate().min_by_key(|(_, end)| **end).unwrap_or((0, &0));
-            free = *end;
-            before.swap_remove(first);
-        }
-        self.before = before;
-        free
+            ((walk.asked < asked) | ((walk.asked == asked) & known_before), walk)
+        })
     }
 }
 

@@ -11,6 +11,8 @@
 //! - `mib=N`: another footprint of the kernels named after it;
 //! - `rhythms=N`: instead of tables of one run, the mean over N runs whose refresh intervals differ by 10 ns, with
 //!   its 95% interval: where streams fall into one rhythm with refreshes or another, one run says little;
+//! - `apart=N`: each core begins its program up to N records in, as chance says, in each of these runs anew: cores that
+//!   begin alike may run beside each other in one order for good;
 //! - `detail=on`: more columns;
 //! - `dependences=off`: programs without their dependences.
 //!
@@ -19,7 +21,7 @@
 
 mod model;
 
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, student_t};
+use ambulator_base::{Batch, ProgramIdentity, Random, RecordSource, SourceError, student_t};
 use ambulator_simulator::spec::{Spec, SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, RunResult, Silent, compare};
 use ambulator_trace::{TraceOptions, open_trace};
@@ -84,6 +86,7 @@ struct Request {
     designs: Vec<String>,
     why: f64,
     rhythms: u64,
+    apart: u64,
     detail: bool,
     dependences: bool,
     settings: Vec<String>,
@@ -102,6 +105,7 @@ impl Request {
             designs: list("radix,thp,perfect-tlb"),
             why: 0.05,
             rhythms: 1,
+            apart: 0,
             detail: false,
             dependences: true,
             settings: Vec::new(),
@@ -126,6 +130,7 @@ impl Request {
                 "designs" => request.designs = list(value),
                 "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
                 "rhythms" => request.rhythms = number(value)?,
+                "apart" => request.apart = number(value)?,
                 "dependences" => request.dependences = value != "off",
                 "detail" => request.detail = value == "on",
                 "mib" => footprint = Some(number(value)?),
@@ -189,6 +194,31 @@ impl RecordSource for Independent {
     }
 }
 
+/// A program without its first records; what happens to its memory happens.
+struct Later {
+    program: Box<dyn RecordSource>,
+    skipped: usize,
+}
+
+impl RecordSource for Later {
+    fn identity(&self) -> ProgramIdentity {
+        self.program.identity()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        while self.program.fill(batch)? {
+            let skipped = self.skipped.min(batch.records.len());
+            self.skipped -= skipped;
+            batch.records.drain(..skipped);
+            batch.events.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(skipped as u32));
+            if !batch.records.is_empty() || !batch.events.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// A machine on which programs are compared.
 struct Machine<'a> {
     request: &'a Request,
@@ -197,6 +227,8 @@ struct Machine<'a> {
     prefetch: bool,
     /// The time between two refreshes in ns, if it is not the preset's.
     refresh: Option<u64>,
+    /// The number of the run, of several.
+    run: u64,
 }
 
 impl Machine<'_> {
@@ -219,8 +251,13 @@ impl Machine<'_> {
 
     /// The program of each core.
     fn open(&self, program: &Program) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+        let mut begins = Random::new(self.run);
         let open = |core| {
-            let source = program.open(core)?;
+            let mut source = program.open(core)?;
+            if self.request.apart > 0 {
+                let skipped = begins.below(self.request.apart) as usize;
+                source = Box::new(Later { program: source, skipped });
+            }
             Ok(if self.request.dependences { source } else { Box::new(Independent(source)) as Box<dyn RecordSource> })
         };
         (0..self.cores).map(open).collect()
@@ -483,6 +520,7 @@ fn print_means(machine: &mut Machine) -> Result<(), Failure> {
         let mut runs = Vec::new();
         for rhythm in 0..rhythms {
             machine.refresh = Some(7800 + 10 * rhythm - 5 * (rhythms - 1));
+            machine.run = rhythm;
             runs.push(machine.run(program)?);
         }
         let (theirs, ours): (Vec<f64>, Vec<f64>) =
@@ -512,7 +550,7 @@ fn tables() -> Result<(), Failure> {
                     "off" => false,
                     other => return Err(format!("`prefetch={other}`: it is `on` or `off`").into()),
                 };
-                let mut machine = Machine { request: &request, channels, cores, prefetch, refresh: None };
+                let mut machine = Machine { request: &request, channels, cores, prefetch, refresh: None, run: 0 };
                 if request.rhythms > 1 {
                     print_means(&mut machine)?;
                     continue;
