@@ -15,6 +15,18 @@ struct Read {
     planned: u64,
     /// The latest time that was told.
     told: u64,
+    way: u64,
+}
+
+/// What is known of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The tick at which its data were said to be there, the last time that somebody asked.
+    pub told: u64,
+    /// The tick at which they are there.
+    pub planned: u64,
+    /// What comes after that, in units of the caller.
+    pub way: u64,
 }
 
 /// Two reads that share a place, in one line of the sim host's cache.
@@ -80,7 +92,7 @@ impl Awaited {
     pub fn tell(&mut self, line: u64, tick: u64) {
         let [first, second] = self.pair(line);
         let takes_first = first.line == line || (second.line != line && first.planned <= second.planned);
-        *if takes_first { first } else { second } = Read { line, planned: tick, told: tick };
+        *if takes_first { first } else { second } = Read { line, planned: tick, told: tick, way: 0 };
     }
 
     /// The command of a read is planned: its data are there at `tick`.
@@ -103,12 +115,19 @@ impl Awaited {
         self.find(line).is_some_and(|read| read.planned == OPEN)
     }
 
-    /// The tick that was told last for a read, and the one at which its data are there, which is told now.
+    /// [`Told::way`] of a read.
+    pub fn set_way(&mut self, line: u64, way: u64) {
+        if let Some(read) = self.find(line) {
+            read.way = way;
+        }
+    }
+
+    /// What was told last for a read, and what is told now.
     #[inline(always)]
-    pub fn retell(&mut self, line: u64) -> Option<(u64, u64)> {
+    pub fn retell(&mut self, line: u64) -> Option<Told> {
         let read = self.find(line)?;
-        let told = read.told;
-        read.told = told.max(read.planned);
-        Some((told, read.planned))
+        let &mut Read { planned, told, way, .. } = read;
+        read.told = told.max(planned);
+        Some(Told { told, planned, way })
     }
 }

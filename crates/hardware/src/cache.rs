@@ -271,6 +271,11 @@ impl Cache {
         self.kept = false;
     }
 
+    /// Whether there is time.
+    pub fn is_timed(&self) -> bool {
+        self.timed
+    }
+
     /// Where a line belongs.
     #[inline(always)]
     pub fn slot(&self, line: u64) -> Slot {

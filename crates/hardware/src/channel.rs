@@ -14,13 +14,14 @@ mod choice;
 mod state;
 mod writes;
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, Told};
 use crate::dram_log::{Opened, Sent};
-use crate::plan::{Plan, Step};
+use crate::plan::{Entrant, Plan, Step};
 use ambulator_base::State;
 use choice::Choice;
 pub(crate) use state::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared, Tally};
 use state::{BankQueue, Rank};
+use std::collections::VecDeque;
 use writes::FILTER;
 
 #[derive(Clone, Debug, State)]
@@ -39,6 +40,8 @@ pub(crate) struct Channel {
     release: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
+    /// Writes that wait for room in the write queue, first come, first served.
+    outside: VecDeque<Request>,
     /// [`Rules::quiet`].
     #[state(skip)]
     quiet: usize,
@@ -85,6 +88,7 @@ impl Channel {
             released: 0,
             release: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
+            outside: VecDeque::new(),
             quiet: rules.quiet(),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks, 8 * (rules.rp + rules.rcd + rules.cl)),
@@ -136,10 +140,15 @@ impl Channel {
         }
     }
 
-    /// The tick that was told last for the read of a line, and the tick at which its data are there, as far as
-    /// the requests say that have come so far; `None` for a read of long ago.
+    /// [`Told::way`] of the line that has just been read.
+    pub fn set_way(&mut self, line: u64, way: u64) {
+        self.awaited.set_way(line, way);
+    }
+
+    /// What was told last of the read of a line, and is planned as far as the requests say that have come so far; `None`
+    /// for a read of long ago.
     #[inline]
-    pub fn arrival(&mut self, line: u64) -> Option<(u64, u64)> {
+    pub fn arrival(&mut self, line: u64) -> Option<Told> {
         while self.awaited.is_open(line) {
             self.serve();
         }
@@ -198,6 +207,7 @@ impl Channel {
             }
             match self.plan.pop() {
                 Some(Step::Command(command)) => {
+                    let mut entrant = Entrant::default();
                     let request = &command.request;
                     self.banks[request.bank as usize].bank = command.bank;
                     self.groups[request.group as usize] = command.group;
@@ -214,10 +224,14 @@ impl Channel {
                         self.released += 1;
                         let count = &mut self.filter[Self::filter_of(request.line)];
                         *count = count.saturating_add(1);
+                        entrant = command.entrant;
                     } else {
                         self.awaited.take_back(request.line);
                     }
                     insert_late(&mut self.candidates, request);
+                    if entrant.number != 0 {
+                        self.leave(entrant);
+                    }
                 }
                 Some(Step::Refresh { rank, due, refreshed, banks }) => {
                     self.tally.refreshes -= ((self.ranks[rank].due - due) / self.rules.refi) as i64;
@@ -305,6 +319,7 @@ impl Channel {
         command.outcome = outcome;
         command.held = held;
         command.after_refresh = after_refresh;
+        command.entrant.number = 0;
         command.activation = rank.activations[0];
         command.activate = rank.activate;
         command.read = rank.read;
@@ -342,6 +357,13 @@ impl Channel {
             self.released -= 1;
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
+            if let Some(mut next) = self.outside.pop_front() {
+                command.entrant = Entrant { number: next.number, line: next.line, asked: next.arrival };
+                next.arrival = next.arrival.max(column);
+                let count = &mut self.filter[Self::filter_of(next.line)];
+                *count = count.saturating_add(1);
+                writes::insert(&mut self.writes, &next);
+            }
         } else {
             bank.precharge = bank.precharge.max(column + rules.rtp);
             *shared = Shared {

@@ -71,6 +71,7 @@ impl Copies {
     #[cold]
     pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
         while let Some(copy) = self.queue.front() {
+            self.issued.ask(now, memory);
             let at = self.issued.free().max(copy.requested);
             if at > now {
                 break;
@@ -79,12 +80,12 @@ impl Copies {
             // A core of the destination's socket copies.
             let socket = memory.socket_of_line(copy.to);
             let ready = memory.read(copy.from + line, false, socket, at);
-            let written = memory.write(copy.to + line, false, socket, ready).at;
+            let written = memory.write(copy.to + line, false, socket, ready);
             // Its buffer is free when its data have gone.
-            self.issued.push(written);
-            self.latency = self.latency - self.latency / 64 + (written - at);
+            self.issued.push(copy.to + line, written);
+            self.latency = self.latency - self.latency / 64 + (written.at - at);
             if self.issued.count == copy.end {
-                self.ended.push_back(written);
+                self.ended.push_back(written.at);
                 self.queue.pop_front();
             }
         }

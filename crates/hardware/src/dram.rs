@@ -3,9 +3,9 @@
 //! Times are in ticks of 1/64 core cycle.
 //!
 //! Left out: the command bus (commands are as many as fit the other rules), power states, refresh postponed or
-//! of single banks, data errors, and a bound on the write queue (what does not fit would wait in the last-level
-//! cache).
+//! of single banks, and data errors.
 
+use crate::awaited::Told;
 use crate::channel::{Channel, Request, Rules, Tally};
 use crate::dram_log::{DramEvent, event};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
@@ -287,18 +287,25 @@ impl Dram {
         *if table { table_read_cycles } else { data_read_cycles } += cycles;
     }
 
-    /// The cycle in which a line arrives that was read, as far as the requests say that have come so far, and
-    /// how many cycles that is later than what was told last. `None` for a read of long ago.
+    /// The line that has just been read goes on a way of so many cycles, which [`Dram::arrival`] adds.
+    pub fn set_way(&mut self, line: u64, cycles: u64) {
+        if self.timing && !self.fixed {
+            let channel = self.place(line).channel;
+            self.channels[channel].set_way(line, cycles);
+        }
+    }
+
+    /// The cycle in which a line arrives that was read, as far as the requests say that have come so far. `None` for a
+    /// read of long ago.
     #[inline]
-    pub fn arrival(&mut self, line: u64, table: bool) -> Option<(u64, u64)> {
+    pub fn arrival(&mut self, line: u64, table: bool) -> Option<u64> {
         if !self.timing || self.fixed {
             return None;
         }
         let channel = self.place(line).channel;
-        let (told, planned) = self.channels[channel].arrival(line)?;
-        let (arrival, late) = (cycle(planned), cycle(planned).saturating_sub(cycle(told)));
-        self.count_read_cycles(table, late);
-        Some((arrival, late))
+        let Told { told, planned, way } = self.channels[channel].arrival(line)?;
+        self.count_read_cycles(table, cycle(planned).saturating_sub(cycle(told)));
+        Some(cycle(planned) + way)
     }
 
     /// Writes a line back at cycle `now`. It waits in its channel's write queue. Returns the cycle in which that has
@@ -315,6 +322,17 @@ impl Dram {
         }
         let (channel, request) = self.request(line, table, true, now);
         now + cycle(channel.write(request) - request.arrival)
+    }
+
+    /// The cycle in which a write of a line enters its channel's write queue, which was said to be `told`, as far as the
+    /// requests say that have come so far.
+    pub fn entry(&mut self, line: u64, told: u64) -> u64 {
+        if !self.timing || self.fixed {
+            return told;
+        }
+        let arrival = (told << TICK_SHIFT) + self.controller;
+        let channel = self.place(line).channel;
+        told + cycle(self.channels[channel].entry(line, arrival) - arrival)
     }
 
     /// From now on keeps what the controllers send until it is taken, or no longer.

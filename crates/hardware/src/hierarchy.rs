@@ -8,6 +8,7 @@
 //! below, at the usual latency.
 
 mod levels;
+mod unawaited;
 
 use crate::cache::{Cache, Class, DIRTY, SPECULATIVE, TABLE};
 use crate::copies::{Copies, CopyId};
@@ -22,6 +23,7 @@ use ambulator_base::{
 use levels::{FirstLevel, Request, SecondLevel, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use unawaited::{Fetched, Unawaited};
 
 /// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
@@ -124,6 +126,7 @@ impl Hierarchy {
             second: SecondLevel {
                 cache: cache(&spec.l2, 2, spec.l1d.latency, core),
                 prefetcher: Prefetcher::new(&spec.l2),
+                unawaited: Unawaited::new(),
                 socket: 0,
             },
         };
@@ -135,6 +138,7 @@ impl Hierarchy {
                 copies: Copies::new(),
                 zeroing: ZeroWrites::new(cores, &spec.dram, clock_mhz),
                 background: false,
+                evicting: Unawaited::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
                 intermediate: None,
             },
@@ -163,8 +167,10 @@ impl Hierarchy {
             for cache in [&mut l1i.cache, &mut l1d.cache, &mut second.cache] {
                 cache.set_timed(timed);
             }
+            second.unawaited.clear();
         }
         self.shared.llc.set_timed(timed);
+        self.shared.evicting.clear();
         if timed && self.shared.background {
             // What the kernel has begun without time is done.
             self.shared.zeroing.finish(now.0, &mut self.shared.dram);
@@ -182,6 +188,7 @@ impl Hierarchy {
     /// [`Hierarchy::access`], for the body of a loop: hits of the first level are inlined there.
     #[inline(always)]
     pub fn access_inlined(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
+        self.ask_for_unawaited(core, now);
         let Private { l1i, l1d, second } = &mut self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
         let (request, add) = Request::demand(at, kind, pc);
@@ -203,6 +210,7 @@ impl Hierarchy {
         pc: VirtAddr,
         now: Cycle,
     ) -> Result<Access, Cycle> {
+        self.ask_for_unawaited(core, now);
         let Private { l1d, second, .. } = &mut self.cores[core];
         let (request, add) = Request::demand(at, kind, pc);
         l1d.try_access(second, &mut self.shared, request, add, now.0)
@@ -286,6 +294,26 @@ impl Hierarchy {
         Cycle(ready)
     }
 
+    /// Asks whether the lines have arrived that a core's prefetchers and designs have fetched and that were to be there
+    /// by `now`.
+    #[inline(always)]
+    fn ask_for_unawaited(&mut self, core: usize, now: Cycle) {
+        if self.cores[core].second.unawaited.is_due(now.0) {
+            self.ask_for_due(core, now);
+        }
+    }
+
+    #[cold]
+    fn ask_for_due(&mut self, core: usize, now: Cycle) {
+        while let Some(fetched) = self.cores[core].second.unawaited.pop_due(now.0) {
+            let Fetched { line, is_table, told } = fetched;
+            let ready = self.arrival(core, PhysAddr(line * LINE_BYTES), is_table, Cycle(told)).0;
+            if ready > told {
+                self.cores[core].second.unawaited.push(Fetched { told: ready, ..fetched });
+            }
+        }
+    }
+
     #[cold]
     fn delay(&mut self, core: usize, line: u64, told: u64, ready: u64) {
         let Private { l1i, l1d, second } = &mut self.cores[core];
@@ -300,7 +328,9 @@ impl Hierarchy {
     pub fn fetch(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) -> Access {
         let flags = if is_table { TABLE } else { 0 };
         let request = Request { line: at.line(), class: Class::Speculative, flags, pc: 0 };
-        let (ready, served) = self.cores[core].second.access(&mut self.shared, request, SPECULATIVE, now.0);
+        let second = &mut self.cores[core].second;
+        let (ready, served) = second.access(&mut self.shared, request, SPECULATIVE, now.0);
+        second.fetched(request, ready, served);
         Access { ready: Cycle(ready), served }
     }
 
@@ -308,6 +338,7 @@ impl Hierarchy {
     /// priority.
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
+        self.ask_for_unawaited(core, now);
         let second = &mut self.cores[core].second;
         if second.cache.has_mshr(now.0) || second.cache.find(at.line()).is_ok() {
             self.fetch(core, at, is_table, now);

@@ -216,12 +216,12 @@ impl MainMemory {
     #[inline(always)]
     pub fn arrival(&mut self, line: u64, table: bool, told: u64) -> u64 {
         match &mut self.nodes {
-            None => self.first.arrival(line, table).map_or(told, |(at, _)| told.max(at)),
+            None => self.first.arrival(line, table).map_or(told, |at| told.max(at)),
             // What it waits for in the node delays it, not the way.
-            Some(nodes) => match nodes.dram(&mut self.first, line) {
-                Some(dram) => told + dram.arrival(line, table).map_or(0, |(_, late)| late),
-                None => told,
-            },
+            Some(nodes) => {
+                let dram = nodes.dram(&mut self.first, line);
+                dram.and_then(|dram| dram.arrival(line, table)).map_or(told, |at| told.max(at))
+            }
         }
     }
 
@@ -234,6 +234,15 @@ impl MainMemory {
                 Written { at, waited: at - now }
             }
             Some(nodes) => nodes.write(&mut self.first, line, table, socket.into(), now),
+        }
+    }
+
+    /// When a written line that had to wait is in the write queue, which was said to be in cycle `told`: requests that
+    /// came since may delay it.
+    pub fn entry(&mut self, line: u64, told: u64) -> u64 {
+        match &mut self.nodes {
+            None => self.first.entry(line, told),
+            Some(nodes) => nodes.dram(&mut self.first, line).map_or(told, |dram| dram.entry(line, told)),
         }
     }
 
@@ -364,7 +373,7 @@ impl Nodes {
             at = link.request(at);
         }
         let dram = match device {
-            None => first,
+            None => &mut *first,
             Some(Device::Dram(dram)) => dram,
             Some(Device::Persistent(medium)) => {
                 let begin = medium.medium.take(at, medium.read_line);
@@ -380,7 +389,11 @@ impl Nodes {
             }
         };
         let ready = dram.read(line, table, cycles(at));
-        self.return_line(number, socket, table, (now, at), ready)
+        let back = self.return_line(number, socket, table, (now, at), ready);
+        if let Some(dram) = self.dram(first, line) {
+            dram.set_way(line, back - ready);
+        }
+        back
     }
 
     /// Brings a line that is ready at cycle `ready` back to a socket. The request was sent at cycle `sent.0`

@@ -34,6 +34,18 @@ pub(crate) struct Command {
     pub held: bool,
     /// A refresh came between the command before and this one.
     pub after_refresh: bool,
+    /// The write that had waited for room in the write queue and enters it when this one leaves.
+    pub entrant: Entrant,
+}
+
+/// A write that had to wait for room in the write queue.
+#[derive(Clone, Copy, Debug, Default, State)]
+pub(crate) struct Entrant {
+    /// No write has number 0.
+    pub number: u32,
+    pub line: u64,
+    /// When it came.
+    pub asked: u64,
 }
 
 /// What was decided last.
@@ -186,11 +198,18 @@ impl Plan {
         Some(first)
     }
 
-    /// The tick of the last write that has `later` writes after it, or `at` if that is later.
-    pub fn write_before(&self, later: usize, at: u64) -> u64 {
-        let after =
-            (self.first..self.end).rev().map(|number| self.at(number)).take_while(|command| command.column > at);
-        after.filter(|command| command.request.write).nth(later).map_or(at, |command| command.column)
+    /// The last write that has `later` writes after it, if it is sent after tick `at`.
+    pub fn write_before(&mut self, later: usize, at: u64) -> Option<&mut Command> {
+        let after = (self.first..self.end).rev().take_while(|number| self.at(*number).column > at);
+        let number = after.filter(|number| self.at(*number).request.write).nth(later)?;
+        Some(&mut self.commands[number as usize & self.mask])
+    }
+
+    /// When a write of `line` entered the write queue that had waited for room, if that is kept.
+    pub fn entry(&self, line: u64) -> Option<u64> {
+        let mut commands = (self.first..self.end).rev().map(|number| self.at(number));
+        let left = commands.find(|command| command.entrant.number != 0 && command.entrant.line == line)?;
+        Some(left.entrant.asked.max(left.column))
     }
 
     /// The number of the first command that is sent after tick `arrival`.

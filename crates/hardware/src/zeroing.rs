@@ -42,7 +42,7 @@ struct Core {
 impl Core {
     /// When its next line can be written, if it has one.
     fn next(&self) -> Option<u64> {
-        Some(self.runs.front()?.next.max(self.written.free()))
+        Some(self.runs.front()?.next.max(self.written.free() << FRACTION_BITS))
     }
 }
 
@@ -89,6 +89,7 @@ impl ZeroWrites {
     /// Writes the lines that are due by cycle `now`.
     #[cold]
     pub(crate) fn advance(&mut self, now: u64, memory: &mut MainMemory) {
+        self.cores.iter_mut().for_each(|core| core.written.ask(now, memory));
         while let Some((next, number)) =
             (self.cores.iter().enumerate()).filter_map(|(number, core)| Some((core.next()?, number))).min()
         {
@@ -100,7 +101,8 @@ impl ZeroWrites {
             let run = &mut runs[0];
             let socket = memory.socket_of_core(number);
             let done = memory.write(run.line, false, socket, at >> FRACTION_BITS);
-            written.push(done.at << FRACTION_BITS);
+            written.push(run.line, done);
+            written.ask(now, memory);
             self.counters.lines += 1;
             self.free = at + self.spacing;
             run.line += 1;
@@ -137,6 +139,7 @@ impl ZeroWrites {
 mod tests {
     use super::*;
     use crate::Dram;
+    use crate::in_flight::IN_FLIGHT;
 
     /// A line on the bus takes 5 cycles.
     fn build(cores: usize) -> (ZeroWrites, MainMemory) {
@@ -210,7 +213,8 @@ mod tests {
         let counters = dram.counters();
         assert_eq!((zeroing.counters.lines, counters.data_writes), (4 * 4096, 4 * 4096));
         let waiting = counters.data_writes + counters.data_reads - counters.bus_busy / 5;
-        assert!(waiting <= 64, "{waiting} lines wait");
+        // In the queue, and those of each core that wait for room in it.
+        assert!(waiting <= 64 + 4 * IN_FLIGHT as u64, "{waiting} lines wait");
         assert!(now > 5 * 4 * 4096 * 5 / 4, "{now} cycles, as many as the bus takes");
         assert!(worst < 2000, "a read waited for {worst} cycles");
     }

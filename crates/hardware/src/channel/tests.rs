@@ -418,7 +418,7 @@ fn who_asks_again_learns_when_a_line_arrives() {
                     break;
                 }
                 told[line as usize].1 = tick;
-                if let Some((_, planned)) = channel.arrival(line).filter(|(_, planned)| *planned > tick) {
+                if let Some(Told { planned, .. }) = channel.arrival(line).filter(|told| told.planned > tick) {
                     waiting.insert((planned, line));
                 }
             }
@@ -497,7 +497,15 @@ fn a_full_write_queue_has_room_when_a_write_leaves() {
     // Rows of one bank: an activation, its write, and a precharge each.
     let apart = rules.rcd + rules.cwl + rules.burst + rules.wr + rules.rp;
     let sent = |number: u64| rules.rcd + number * apart;
-    let write = |channel: &mut Channel, at: u64, row: u32| channel.write(request(at, 0, row, 0, true));
+    // Who is told a time asks again when it has come.
+    let write = |channel: &mut Channel, at: u64, row: u32| {
+        let write = request(at, 0, row, 0, true);
+        let mut told = channel.write(write);
+        while channel.outside.iter().any(|other| other.line == write.line) {
+            told = channel.entry(write.line, told);
+        }
+        told
+    };
     // Four wait, and a batch of three begins. Two more fit.
     for row in 0..6 {
         assert_eq!(write(&mut channel, 0, row), 0, "row {row}");
@@ -510,4 +518,65 @@ fn a_full_write_queue_has_room_when_a_write_leaves() {
     assert_eq!(write(&mut beside, sent(0) + 1, 6), sent(0) + 1);
     // A write of a line that waits needs none.
     assert_eq!(write(&mut beside, sent(0) + 1, 5), sent(0) + 1);
+}
+
+#[test]
+fn the_write_queue_holds_no_more_than_it_has_room_for() {
+    // Reads and writes in the order of time, more than the channel serves. A write that waits for room asks again when
+    // it was said to enter. Reads come in between, and delay the writes before it.
+    let (mut entries, mut later, mut over) = (0, 0, 0);
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let rules = Rules { refi: 3000, rfc: 300, ..rules() };
+        let mut requests = stream(seed, 2500, 4 + random.below(6), 0, 1, 30 + random.below(20));
+        (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
+        let mut channel = channel(rules, 1);
+        channel.keep_log(true);
+        // Told ticks and lines of writes that wait, the earliest first; and by line, when they enter.
+        let mut waiting = std::collections::BTreeSet::new();
+        let mut entered: Vec<u64> = vec![0; requests.len() + 1];
+        for one in &requests {
+            while let Some((tick, line)) = waiting.pop_first() {
+                if tick > one.arrival {
+                    waiting.insert((tick, line));
+                    break;
+                }
+                let enters = channel.entry(line, tick);
+                later += usize::from(enters > tick);
+                entered[line as usize] = enters;
+                if enters > tick {
+                    waiting.insert((enters, line));
+                }
+            }
+            if one.write {
+                let enters = channel.write(*one);
+                entered[one.line as usize] = enters;
+                if enters > one.arrival {
+                    waiting.insert((enters, one.line));
+                }
+            } else {
+                channel.read(*one);
+            }
+        }
+        let last = requests.last().map_or(0, |one| one.arrival);
+        channel.drain();
+        let mut log = Vec::new();
+        channel.take_log(true, &mut log);
+        let writes: Vec<(u64, u64)> = log
+            .iter()
+            .filter_map(|sent| match sent {
+                Sent::Column { request, column, .. } if request.write => {
+                    Some((entered[request.line as usize], *column))
+                }
+                _ => None,
+            })
+            .collect();
+        for (entry, _) in writes.iter().filter(|(entry, _)| *entry <= last) {
+            let queued = writes.iter().filter(|(enters, leaves)| enters <= entry && leaves > entry).count();
+            entries += 1;
+            over += usize::from(queued > rules.write_queue);
+        }
+    }
+    assert!(entries > 5000 && later * 4 > entries, "{later} of {entries} entries came later than was said");
+    assert!(over * 50 < entries, "at {over} of {entries} entries more wait than there is room for");
 }

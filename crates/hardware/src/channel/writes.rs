@@ -2,6 +2,7 @@
 
 use super::choice::Choice;
 use super::{Channel, Request, Rules};
+use crate::plan::Entrant;
 
 /// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
 pub(super) const FILTER: usize = 512;
@@ -40,34 +41,71 @@ impl Channel {
             self.tally.merged += 1;
             return request.arrival;
         }
-        request.arrival = self.room(request.arrival);
-        self.filter[place] = self.filter[place].saturating_add(1);
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        insert(&mut self.writes, &request);
+        if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
+            self.enter(&request);
+            return request.arrival;
+        }
+        self.enter_full_queue(request)
+    }
+
+    /// A write enters the write queue.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, request: &Request) {
+        let count = &mut self.filter[Self::filter_of(request.line)];
+        *count = count.saturating_add(1);
+        insert(&mut self.writes, request);
+    }
+
+    /// A write comes when the write queue may be full. Returns the tick at which it enters the queue, as far as the
+    /// requests say that have come so far.
+    #[inline(never)]
+    fn enter_full_queue(&mut self, mut request: Request) -> u64 {
+        let Request { number, line, arrival, .. } = request;
+        let waiting = self.writes.len() + self.released;
+        if waiting >= self.rules.write_queue {
+            self.outside.push_back(request);
+            return self.entry(line, arrival);
+        }
+        // When the last has left with which there would be too many.
+        if let Some(leaves) = self.plan.write_before(self.rules.write_queue - 1 - waiting, arrival) {
+            leaves.entrant = Entrant { number, line, asked: arrival };
+            request.arrival = leaves.column;
+        }
+        self.enter(&request);
         request.arrival
     }
 
-    /// The first tick from `at` on at which the write queue has room for another, as far as the requests say that have
-    /// come so far.
-    #[inline]
-    fn room(&mut self, at: u64) -> u64 {
-        let most = self.rules.write_queue;
-        if self.writes.len() + self.released + self.plan.len() < most {
-            return at;
-        }
-        self.room_of_full_queue(at)
-    }
-
-    /// The same where it may be full.
-    #[inline(never)]
-    fn room_of_full_queue(&mut self, at: u64) -> u64 {
-        let most = self.rules.write_queue;
-        while self.writes.len() + self.released >= most {
+    /// The tick at which a write of `line` enters the write queue, which was said to be `told`. While it waits, that is
+    /// the earliest at which it can: nothing is planned after `told` for its sake, because reads come in between.
+    pub fn entry(&mut self, line: u64, told: u64) -> u64 {
+        while let Some(before) = self.outside.iter().position(|write| write.line == line) {
+            let last = self.plan.last_column();
+            if last >= told {
+                return last + (before as u64 + 1) * self.rules.burst;
+            }
             self.serve();
         }
-        // When the last has left with which there would be too many.
-        self.plan.write_before(most - 1 - self.writes.len() - self.released, at)
+        self.plan.entry(line).map_or(told, |entry| entry.max(told))
+    }
+
+    /// A write enters the write queue only later: the one is still there that was to make room for it.
+    #[cold]
+    pub(super) fn leave(&mut self, Entrant { number, asked, .. }: Entrant) {
+        let waits = |list: &[Request]| list.iter().position(|write| write.write && write.number == number);
+        let mut write = if let Some(place) = waits(&self.writes) {
+            self.writes.remove(place)
+        } else if let Some(place) = waits(&self.candidates) {
+            self.released -= 1;
+            self.candidates.remove(place)
+        } else {
+            unreachable!("a write that entered the queue is there")
+        };
+        let count = &mut self.filter[Self::filter_of(write.line)];
+        *count = count.saturating_sub(1);
+        write.arrival = asked;
+        self.outside.push_front(write);
     }
 
     /// Releases a batch of writes if one begins before the command of `best`.
@@ -111,7 +149,7 @@ impl Channel {
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
-fn insert(list: &mut Vec<Request>, request: &Request) {
+pub(super) fn insert(list: &mut Vec<Request>, request: &Request) {
     let mut place = list.len();
     while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;

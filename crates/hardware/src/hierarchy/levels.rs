@@ -2,6 +2,7 @@
 //! an evicted line goes.
 
 use super::Access;
+use super::unawaited::{Fetched, Unawaited};
 use crate::Served;
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, Slot, TABLE, Victim};
 use crate::copies::Copies;
@@ -21,6 +22,8 @@ pub(super) struct FirstLevel {
 pub(super) struct SecondLevel {
     pub(super) cache: Cache,
     pub(super) prefetcher: Prefetcher,
+    /// What the core's caches have fetched that nobody waits for.
+    pub(super) unawaited: Unawaited,
     /// Of the core: where its requests to main memory come from.
     pub(super) socket: u8,
 }
@@ -37,6 +40,8 @@ pub(super) struct Shared {
     pub(super) copies: Copies,
     pub(super) zeroing: ZeroWrites,
     pub(super) background: bool,
+    /// Evicted lines that wait for room in a write queue.
+    pub(super) evicting: Unawaited,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     #[state(each)]
     pub(super) intermediate: Option<Box<IntermediateMap>>,
@@ -69,6 +74,9 @@ impl Shared {
             Err(slot) => slot,
         };
         self.llc.missed(class);
+        if self.evicting.is_due(now) {
+            self.ask_for_evicted(now);
+        }
         let admitted = self.llc.admit(now);
         let mut requested = admitted + self.llc.latency;
         let mut place = line;
@@ -106,7 +114,21 @@ impl Shared {
                 let written = self.dram.write(line, victim.flags & TABLE != 0, socket, now);
                 if written.waited > 0 {
                     self.llc.hold_mshr(now, now + written.waited);
+                    self.evicting.push(Fetched { line, is_table: false, told: written.at });
                 }
+            }
+        }
+    }
+
+    /// Asks whether the evicted lines that were to find room in a write queue by `now` have found it: they hold their
+    /// MSHRs until then.
+    #[cold]
+    fn ask_for_evicted(&mut self, now: u64) {
+        while let Some(evicted) = self.evicting.pop_due(now) {
+            let at = self.dram.entry(evicted.line, evicted.told);
+            if at > evicted.told {
+                self.llc.hold_mshr(evicted.told, at);
+                self.evicting.push(Fetched { told: at, ..evicted });
             }
         }
     }
@@ -178,12 +200,20 @@ impl SecondLevel {
         }
     }
 
+    /// A line was fetched that nobody waits for, and is said to arrive at `ready`.
+    pub(super) fn fetched(&mut self, request: Request, ready: u64, served: Served) {
+        if served == Served::Dram && self.cache.is_timed() {
+            self.unawaited.push(Fetched { line: request.line, is_table: request.flags & TABLE != 0, told: ready });
+        }
+    }
+
     #[cold]
     fn prefetch(&mut self, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
             if let Some(slot) = self.cache.begins_prefetch(line, now) {
                 let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-                self.fetch(shared, request, slot, PREFETCHED, now, now);
+                let (ready, served) = self.fetch(shared, request, slot, PREFETCHED, now, now);
+                self.fetched(request, ready, served);
             }
         }
     }
@@ -304,7 +334,8 @@ impl FirstLevel {
         for line in suggestion.lines() {
             if self.cache.begins_prefetch(line, now).is_some() {
                 let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-                self.fetch(second, shared, request, PREFETCHED, now, now);
+                let (ready, served) = self.fetch(second, shared, request, PREFETCHED, now, now);
+                second.fetched(request, ready, served);
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_hardware::{
-    Access, AddressMapping, CacheSpec, DramModel, DramSpec, EntryLevel, Hierarchy, HierarchySpec, PrefetcherKind,
-    Replacement, Served,
+    Access, AddressMapping, CacheSpec, DramEvent, DramModel, DramSpec, EntryLevel, Hierarchy, HierarchySpec,
+    PrefetcherKind, Replacement, Served,
 };
 use proptest::prelude::*;
 
@@ -617,4 +617,50 @@ fn zeroed_lines_are_written_when_they_are_due_and_the_rest_at_the_end() {
     }
     h.drain_writes();
     assert_eq!(written(&h), (64, 64));
+}
+
+#[test]
+fn lines_that_nobody_waits_for_hold_their_mshrs_until_they_are_there() {
+    // One core fetches lines ahead, the other makes main memory serve them later than it said.
+    let mshrs = 4;
+    let spec = HierarchySpec {
+        dram: DramSpec { channels: 1, ..DramSpec::default() },
+        l2: CacheSpec::of(256 << 10, 8, 20, mshrs),
+        ..HierarchySpec::default()
+    };
+    let mut h = Hierarchy::new(&spec, 2, 2000, 1 << 30, true);
+    h.keep_dram_log(true);
+    let mut random = ambulator_base::Random::new(3);
+    let mut fetched = std::collections::BTreeMap::new();
+    // The other core's loads: each follows when the one before is there.
+    let mut loads: Vec<u64> = (0..mshrs.into()).collect();
+    let mut dropped = 0;
+    for _ in 0..6000 {
+        let next = (0..loads.len()).min_by_key(|load| loads[*load]).unwrap_or(0);
+        let now = loads[next];
+        let at = PhysAddr((1 << 29) + random.below(1 << 22) * 64);
+        loads[next] = h.access(1, at, AccessKind::Load, PC, Cycle(now)).ready.0;
+        let line = random.below(1 << 22);
+        h.guess(0, PhysAddr(line * 64), false, Cycle(now));
+        let drops = h.counters().l2.speculations_dropped;
+        if drops == dropped {
+            fetched.entry(line).or_insert(now);
+        }
+        dropped = drops;
+    }
+    let mut log = Vec::new();
+    h.take_dram_log(true, &mut log);
+    let there = |event: &DramEvent| match event {
+        DramEvent::Access(access) => Some((*fetched.get(&access.line)?, access.data.1 / 64)),
+        DramEvent::Refresh { .. } => None,
+    };
+    let flights: Vec<(u64, u64)> = log.iter().filter_map(there).collect();
+    let at_once = |at: u64| flights.iter().filter(|(from, until)| *from <= at && at < *until).count();
+    let over = flights.iter().filter(|(from, _)| at_once(*from) > mshrs as usize).count();
+    assert!(flights.len() > 500 && dropped > 1000, "{} lines, {dropped} dropped", flights.len());
+    assert!(
+        over * 100 < flights.len(),
+        "at {over} of {} fetches ({dropped} dropped) more lines are under way than MSHRs",
+        flights.len()
+    );
 }

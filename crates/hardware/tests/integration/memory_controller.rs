@@ -221,7 +221,7 @@ fn row_hits_of_one_rank_do_not_starve_another() {
             }
             dram.read(line_of_rank(0, 0, i % 2, i / 2 % 128), false, 1000 + 4 * i);
         }
-        dram.arrival(waits, false).map_or(0, |(at, _)| at)
+        dram.arrival(waits, false).unwrap_or(0)
     };
     // It has waited for as long as so many hits take; the last before it was sent at that clock.
     let after = |sent: u64| sent + 6 + HIT;

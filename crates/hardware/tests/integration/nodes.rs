@@ -195,3 +195,33 @@ fn a_faster_bus_does_not_shorten_the_devices_times() {
     assert_eq!(fast.t_faw_ns, slow.t_faw_ns);
     assert_eq!(NodeSpec::default().dram(&slow), slow);
 }
+
+#[test]
+fn all_who_wait_for_a_line_of_a_node_learn_when_it_arrives() {
+    let spec = HierarchySpec { dram: DramSpec { channels: 1, ..DramSpec::default() }, ..spec() };
+    let mut h = build(&spec, &nodes(socket()), 1);
+    let mut random = Random::new(5);
+    let mut waiting = std::collections::BTreeSet::new();
+    let (mut now, mut late) = (0, 0);
+    for _ in 0..4000 {
+        now += random.below(30);
+        while let Some((told, at)) = waiting.pop_first() {
+            if told > now {
+                waiting.insert((told, at));
+                break;
+            }
+            let [first, second] = [0, 1].map(|_| h.arrival(0, PhysAddr(at), false, Cycle(told)));
+            assert_eq!(first, second, "the line of {at:#x} was said to arrive at {told}");
+            if first.0 > told {
+                late += 1;
+                waiting.insert((first.0, at));
+            }
+        }
+        let at = SECOND + random.below(SECOND / 64) * 64;
+        let access = h.access(0, PhysAddr(at), AccessKind::Load, VirtAddr(0), Cycle(now));
+        if access.served == Served::Dram {
+            waiting.insert((access.ready.0, at));
+        }
+    }
+    assert!(late > 300, "{late} lines are late");
+}

@@ -25,6 +25,10 @@ pub fn measure(memory: &Memory, mut stream: Stream) -> Measured {
                 feed.ask_again(at, read);
                 continue;
             }
+            Next::Queued(write) => {
+                feed.ask_for_room(at, write);
+                continue;
+            }
             Next::Arrival | Next::Agent(_) if stream.left == 0 => continue,
             Next::Arrival => {
                 let request = stream.next(0);
@@ -61,19 +65,33 @@ impl Feed {
         self.lines += 1;
         let Request { line, write, then } = request;
         if write {
-            let sent = self.dram.write(line, false, at) + CYCLES;
-            self.done(sent, then, agent);
-            return sent;
+            let queued = self.dram.write(line, false, at);
+            if queued > at {
+                self.coming.add(queued, Next::Queued(Asked { line, asked: at, then, agent }));
+            } else {
+                self.done(queued + CYCLES, then, agent);
+            }
+            return queued + CYCLES;
         }
         let told = self.dram.read(line, false, at);
-        self.coming.add(told, Next::Told(Read { line, asked: at, then, agent }));
+        self.coming.add(told, Next::Told(Asked { line, asked: at, then, agent }));
         told
     }
 
+    /// A write was said to have room in the queue at cycle `at`.
+    fn ask_for_room(&mut self, at: u64, write: Asked) {
+        let queued = self.dram.entry(write.line, at);
+        if queued > at {
+            self.coming.add(queued, Next::Queued(write));
+        } else {
+            self.done(at + CYCLES, write.then, write.agent);
+        }
+    }
+
     /// The line of a read was said to arrive at cycle `at`.
-    fn ask_again(&mut self, at: u64, read: Read) {
+    fn ask_again(&mut self, at: u64, read: Asked) {
         match self.dram.arrival(read.line, false) {
-            Some((later, _)) if later > at => self.coming.add(later, Next::Told(read)),
+            Some(later) if later > at => self.coming.add(later, Next::Told(read)),
             _ => {
                 self.latencies.push(at - read.asked);
                 self.done(at, read.then, read.agent);
@@ -118,12 +136,14 @@ enum Next {
     /// An agent asks.
     Agent(usize),
     /// A line was said to arrive.
-    Told(Read),
+    Told(Asked),
+    /// A write was said to have room in the queue.
+    Queued(Asked),
 }
 
-/// A read under way, when it was asked, the second line of its pair, and its agent if it has one.
+/// A read under way or a write that waits, when it was asked, the second line of its pair, and its agent if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Read {
+struct Asked {
     line: u64,
     asked: u64,
     then: Option<u64>,
