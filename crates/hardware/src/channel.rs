@@ -360,9 +360,7 @@ impl Channel {
             if let Some(mut next) = self.outside.pop_front() {
                 command.entrant = Entrant { number: next.number, line: next.line, asked: next.arrival };
                 next.arrival = next.arrival.max(column);
-                let count = &mut self.filter[Self::filter_of(next.line)];
-                *count = count.saturating_add(1);
-                writes::insert(&mut self.writes, &next);
+                writes::enter(&mut self.filter, &mut self.writes, &next);
             }
         } else {
             bank.precharge = bank.precharge.max(column + rules.rtp);

@@ -44,18 +44,10 @@ impl Channel {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
-            self.enter(&request);
+            enter(&mut self.filter, &mut self.writes, &request);
             return request.arrival;
         }
         self.enter_full_queue(request)
-    }
-
-    /// A write enters the write queue.
-    #[inline(always)]
-    pub(super) fn enter(&mut self, request: &Request) {
-        let count = &mut self.filter[Self::filter_of(request.line)];
-        *count = count.saturating_add(1);
-        insert(&mut self.writes, request);
     }
 
     /// A write comes when the write queue may be full. Returns the tick at which it enters the queue, as far as the
@@ -73,7 +65,7 @@ impl Channel {
             leaves.entrant = Entrant { number, line, asked: arrival };
             request.arrival = leaves.column;
         }
-        self.enter(&request);
+        enter(&mut self.filter, &mut self.writes, &request);
         request.arrival
     }
 
@@ -147,9 +139,17 @@ impl Channel {
     }
 }
 
+/// A write enters the write queue, whose lines `filter` counts.
+#[inline(always)]
+pub(super) fn enter(filter: &mut [u8], writes: &mut Vec<Request>, request: &Request) {
+    let count = &mut filter[Channel::filter_of(request.line)];
+    *count = count.saturating_add(1);
+    insert(writes, request);
+}
+
 /// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
-pub(super) fn insert(list: &mut Vec<Request>, request: &Request) {
+fn insert(list: &mut Vec<Request>, request: &Request) {
     let mut place = list.len();
     while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;
