@@ -207,7 +207,7 @@ impl Channel {
             }
             match self.plan.pop() {
                 Some(Step::Command(command)) => {
-                    let mut entrant = Entrant::default();
+                    let entrant = command.entrant;
                     let request = &command.request;
                     self.banks[request.bank as usize].bank = command.bank;
                     self.groups[request.group as usize] = command.group;
@@ -222,9 +222,7 @@ impl Channel {
                     if request.write {
                         rank.read = command.read;
                         self.released += 1;
-                        let count = &mut self.filter[Self::filter_of(request.line)];
-                        *count = count.saturating_add(1);
-                        entrant = command.entrant;
+                        writes::count_in(&mut self.filter, request.line);
                     } else {
                         self.awaited.take_back(request.line);
                     }
@@ -355,8 +353,7 @@ impl Channel {
                 run,
             };
             self.released -= 1;
-            let count = &mut self.filter[Self::filter_of(request.line)];
-            *count = count.saturating_sub(1);
+            writes::count_out(&mut self.filter, request.line);
             if let Some(mut next) = self.outside.pop_front() {
                 command.entrant = Entrant { number: next.number, line: next.line, asked: next.arrival };
                 next.arrival = next.arrival.max(column);

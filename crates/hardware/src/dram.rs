@@ -335,6 +335,12 @@ impl Dram {
         told + cycle(self.channels[channel].entry(line, arrival) - arrival)
     }
 
+    /// Writes that wait in the channels' queues.
+    #[cfg(test)]
+    pub(crate) fn queued_writes(&self) -> u64 {
+        self.channels.iter().map(Channel::queued_writes).sum()
+    }
+
     /// From now on keeps what the controllers send until it is taken, or no longer.
     pub fn keep_log(&mut self, keep: bool) {
         self.before_log = self.channels.iter().map(Channel::latest_request).collect();

@@ -23,7 +23,7 @@ use ambulator_base::{
 use levels::{FirstLevel, Request, SecondLevel, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unawaited::{Fetched, Unawaited};
+use unawaited::{Unawaited, UnderWay};
 
 /// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
@@ -306,10 +306,10 @@ impl Hierarchy {
     #[cold]
     fn ask_for_due(&mut self, core: usize, now: Cycle) {
         while let Some(fetched) = self.cores[core].second.unawaited.pop_due(now.0) {
-            let Fetched { line, is_table, told } = fetched;
+            let UnderWay { line, is_table, told } = fetched;
             let ready = self.arrival(core, PhysAddr(line * LINE_BYTES), is_table, Cycle(told)).0;
             if ready > told {
-                self.cores[core].second.unawaited.push(Fetched { told: ready, ..fetched });
+                self.cores[core].second.unawaited.push(UnderWay { told: ready, ..fetched });
             }
         }
     }

@@ -246,6 +246,12 @@ impl MainMemory {
         }
     }
 
+    /// Writes that wait in the queues of node 0.
+    #[cfg(test)]
+    pub fn queued_writes(&self) -> u64 {
+        self.first.queued_writes()
+    }
+
     /// All DRAMs, in the order of their nodes.
     fn drams(&self) -> impl Iterator<Item = &Dram> {
         let others = self.nodes.iter().flat_map(|nodes| nodes.devices.iter());

@@ -202,10 +202,9 @@ impl WalkerPool {
     fn free_before(&mut self, number: u32, later: &Interval) -> u64 {
         // Most often as many walks as there are walkers asked before and end after it was said to begin.
         let (mut walks, mut first_end) = (0, u64::MAX);
-        self.asked_before(number, later).for_each(|(asked_before, walk)| {
-            let waited_for = asked_before & (walk.end > later.start);
+        self.before(number, later).for_each(|(waited_for, end)| {
             walks += usize::from(waited_for);
-            first_end = first_end.min(if waited_for { walk.end } else { u64::MAX });
+            first_end = first_end.min(if waited_for { end } else { u64::MAX });
         });
         match walks.checked_sub(self.last.len()) {
             None => 0,
@@ -220,24 +219,24 @@ impl WalkerPool {
     fn free_after(&mut self, number: u32, later: &Interval, ended: usize) -> u64 {
         let mut ends = std::mem::take(&mut self.ends);
         ends.clear();
-        let waited_for = self.asked_before(number, later).filter(|(before, walk)| *before && walk.end > later.start);
-        ends.extend(waited_for.map(|(_, walk)| walk.end));
+        ends.extend(self.before(number, later).filter(|(waited_for, _)| *waited_for).map(|(_, end)| end));
         let free = *ends.select_nth_unstable(ended).1;
         self.ends = ends;
         free
     }
 
-    /// Walks that may have asked before walk `number`, `later`, whether they have, and that may end after it was said to
-    /// begin.
+    /// Of walks about walk `number`, `later`: whether they asked before it and end after it was said to begin, and their
+    /// ends.
     #[inline(always)]
-    fn asked_before(&self, number: u32, later: &Interval) -> impl Iterator<Item = (bool, &Interval)> {
+    fn before(&self, number: u32, later: &Interval) -> impl Iterator<Item = (bool, u64)> {
         // Without disorder, exactly those with lower numbers asked before.
         let in_order = (number.wrapping_sub(self.disordered) as i32) > 0;
         let newest = if in_order { number.wrapping_sub(1) } else { self.number };
         let Interval { asked, start, .. } = *later;
         (0_u32..).zip(self.ending_after(newest, start)).map(move |(back, walk)| {
             let known_before = (newest.wrapping_sub(back).wrapping_sub(number) as i32) < 0;
-            ((walk.asked < asked) | ((walk.asked == asked) & known_before), walk)
+            let asked_before = (walk.asked < asked) | ((walk.asked == asked) & known_before);
+            (asked_before & (walk.end > start), walk.end)
         })
     }
 }

@@ -41,6 +41,11 @@ fn rules() -> Rules {
 }
 
 impl Channel {
+    /// Writes that wait in the queue.
+    pub(crate) fn queued_writes(&self) -> u64 {
+        (self.writes.len() + self.released) as u64
+    }
+
     /// What [`Channel::serve`] is to choose, by a scan without short cuts: a candidate's place, and its
     /// command's tick. Every choice of every test is compared with it.
     pub(super) fn plain_choice(&self) -> Option<(usize, u64)> {

@@ -94,8 +94,7 @@ impl Channel {
         } else {
             unreachable!("a write that entered the queue is there")
         };
-        let count = &mut self.filter[Self::filter_of(write.line)];
-        *count = count.saturating_sub(1);
+        count_out(&mut self.filter, write.line);
         write.arrival = asked;
         self.outside.push_front(write);
     }
@@ -142,9 +141,22 @@ impl Channel {
 /// A write enters the write queue, whose lines `filter` counts.
 #[inline(always)]
 pub(super) fn enter(filter: &mut [u8], writes: &mut Vec<Request>, request: &Request) {
-    let count = &mut filter[Channel::filter_of(request.line)];
-    *count = count.saturating_add(1);
+    count_in(filter, request.line);
     insert(writes, request);
+}
+
+/// Counts a line that is in the write queue from now on.
+#[inline(always)]
+pub(super) fn count_in(filter: &mut [u8], line: u64) {
+    let count = &mut filter[Channel::filter_of(line)];
+    *count = count.saturating_add(1);
+}
+
+/// Counts a line that is in the write queue no longer.
+#[inline(always)]
+pub(super) fn count_out(filter: &mut [u8], line: u64) {
+    let count = &mut filter[Channel::filter_of(line)];
+    *count = count.saturating_sub(1);
 }
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.

@@ -2,7 +2,7 @@
 //! an evicted line goes.
 
 use super::Access;
-use super::unawaited::{Fetched, Unawaited};
+use super::unawaited::{Unawaited, UnderWay};
 use crate::Served;
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, Slot, TABLE, Victim};
 use crate::copies::Copies;
@@ -114,7 +114,7 @@ impl Shared {
                 let written = self.dram.write(line, victim.flags & TABLE != 0, socket, now);
                 if written.waited > 0 {
                     self.llc.hold_mshr(now, now + written.waited);
-                    self.evicting.push(Fetched { line, is_table: false, told: written.at });
+                    self.evicting.push(UnderWay { line, is_table: false, told: written.at });
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Shared {
             let at = self.dram.entry(evicted.line, evicted.told);
             if at > evicted.told {
                 self.llc.hold_mshr(evicted.told, at);
-                self.evicting.push(Fetched { told: at, ..evicted });
+                self.evicting.push(UnderWay { told: at, ..evicted });
             }
         }
     }
@@ -203,7 +203,7 @@ impl SecondLevel {
     /// A line was fetched that nobody waits for, and is said to arrive at `ready`.
     pub(super) fn fetched(&mut self, request: Request, ready: u64, served: Served) {
         if served == Served::Dram && self.cache.is_timed() {
-            self.unawaited.push(Fetched { line: request.line, is_table: request.flags & TABLE != 0, told: ready });
+            self.unawaited.push(UnderWay { line: request.line, is_table: request.flags & TABLE != 0, told: ready });
         }
     }
 

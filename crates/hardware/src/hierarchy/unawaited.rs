@@ -1,8 +1,9 @@
-//! Lines on their way from main memory that no instruction waits for: prefetches and speculative fetches.
+//! Lines on their way that no instruction waits for: prefetches and speculative fetches from main memory, and evicted lines
+//! that wait for room in its write queues.
 //!
-//! Main memory may deliver a line later than it said ([`Hierarchy::arrival`]). Who waits for it asks when the time has
+//! Main memory may deliver or take a line later than it said ([`Hierarchy::arrival`]). Who waits for it asks when the time has
 //! come; nobody asks for these. They hold their MSHRs until they are there, so the hierarchy asks itself, at the
-//! core's next access.
+//! next access of the core, or of the last level.
 //!
 //! [`Hierarchy::arrival`]: super::Hierarchy::arrival
 
@@ -10,18 +11,18 @@ use ambulator_base::State;
 
 /// A line on its way.
 #[derive(Clone, Copy, Debug, Default, State)]
-pub(super) struct Fetched {
+pub(super) struct UnderWay {
     pub line: u64,
     pub is_table: bool,
-    /// The cycle in which it was said to arrive.
+    /// The cycle in which it was said to be there.
     pub told: u64,
 }
 
-/// Such lines of a core.
+/// Such lines of a core or of the last level.
 #[derive(Clone, Debug, State)]
 #[state(timed)]
 pub(super) struct Unawaited {
-    lines: Vec<Fetched>,
+    lines: Vec<UnderWay>,
     /// The earliest of their times; `u64::MAX` if there are none.
     next: u64,
 }
@@ -37,13 +38,13 @@ impl Unawaited {
         self.next <= now
     }
 
-    pub fn push(&mut self, fetched: Fetched) {
+    pub fn push(&mut self, fetched: UnderWay) {
         self.next = self.next.min(fetched.told);
         self.lines.push(fetched);
     }
 
     /// Takes the line that was to arrive first, if that was by cycle `now`.
-    pub fn pop_due(&mut self, now: u64) -> Option<Fetched> {
+    pub fn pop_due(&mut self, now: u64) -> Option<UnderWay> {
         if !self.is_due(now) {
             return None;
         }

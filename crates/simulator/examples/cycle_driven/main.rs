@@ -448,9 +448,10 @@ fn print_detail(all: &[Vec<Pair>]) {
             theirs.dram_read_latency,
             cycles as f64 / reads.max(1) as f64
         );
-        let thousands = |cycles: &[u64]| cycles.iter().map(|cycles| format!("{}", cycles / 1000)).collect::<Vec<_>>();
-        let own: Vec<u64> = ours.cores.iter().map(|core| core.cycles).collect();
-        println!(" {} | {} |", thousands(&theirs.cycles_of_cores).join(", "), thousands(&own).join(", "));
+        let thousands = |cycles: u64| (cycles / 1000).to_string();
+        let of_theirs: Vec<String> = theirs.cycles_of_cores.iter().map(|cycles| thousands(*cycles)).collect();
+        let of_ours: Vec<String> = ours.cores.iter().map(|core| thousands(core.cycles)).collect();
+        println!(" {} | {} |", of_theirs.join(", "), of_ours.join(", "));
     }
 }
 
