@@ -187,28 +187,26 @@ impl Scheduler {
         }
     }
 
-    /// The core with the smallest local time, and the time at which the next core becomes due.
+    /// The core with the smallest local time, and up to which time it runs: until another core is due. Of cores that are
+    /// due in the same cycle, the one with the smallest number is first.
     pub fn next_core(&self, hw: &Hardware) -> Option<(usize, u64)> {
         let waits = |core: &Core| {
             core.phase == CorePhase::Finished
                 || (self.phase == Phase::Setup && core.phase != CorePhase::Setup)
                 || (self.places_threads() && core.at >= core.end)
         };
-        let mut best: Option<(usize, u64)> = None;
-        let mut second = u64::MAX;
+        let none = (u64::MAX, usize::MAX);
+        let (mut best, mut second) = (none, none);
         for (number, _) in hw.cores.iter().enumerate().filter(|(_, core)| !waits(core)) {
-            let now = hw.local_time(number).0;
-            match best {
-                Some((_, first)) if now >= first => second = second.min(now),
-                _ => {
-                    if let Some((_, first)) = best {
-                        second = second.min(first);
-                    }
-                    best = Some((number, now));
-                }
+            let due = (hw.local_time(number).0, number);
+            if due < best {
+                (best, second) = (due, best);
+            } else if due < second {
+                second = due;
             }
         }
-        best.map(|(number, _)| (number, second))
+        let until = if second.1 < best.1 { second.0 - 1 } else { second.0 };
+        (best != none).then_some((best.1, until))
     }
 
     /// A VM event of a core's program, or a mark of its region of interest.
