@@ -476,6 +476,27 @@ MUTANTS = [
         MMU_UNITS,
     ),
     Mutant(
+        "joined-walk-of-the-l1-tlb-ends-as-was-said",
+        f"{MMU}/pipeline/walks.rs",
+        "self.data.delay(self.asid, va, told, told.after(all));",
+        "",
+        PIPELINE,
+    ),
+    Mutant(
+        "joined-walk-of-the-l2-tlb-ends-as-was-said",
+        f"{MMU}/pipeline/walks.rs",
+        "self.second.delay(self.asid, va, told, told.after(all));",
+        "",
+        PIPELINE,
+    ),
+    Mutant(
+        "recent-translation-of-a-late-walk-is-there-as-was-said",
+        f"{MMU}/levels.rs",
+        "self.recent.delay(va, told, ready);",
+        "",
+        PIPELINE,
+    ),
+    Mutant(
         "walks-ask-in-the-order-of-their-numbers",
         f"{MMU}/walkers.rs",
         "self.disordered = self.number;",

@@ -9,6 +9,9 @@ pub enum EventKind {
     Issue,
     /// Its translation is known (a store: and it has committed): it asks for its line.
     Ask,
+    /// The same for one that has joined the page walk of another. That one asks first, which may find that the walk is
+    /// late: this is after all others of its cycle.
+    Join,
     /// The line of a load arrives from main memory, as it was told.
     Arrive,
     /// The line of a store arrives from main memory, as it was told. The place is the one in the store queue.
@@ -29,9 +32,11 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// Bits of a key below its cycle for a record's place; three more are for the kind.
+/// Bits of a key below its cycle: whether the event is after others of its cycle, a record's place, and the kind.
 const PLACE_BITS: u32 = 19;
 const KIND_BITS: u32 = 3;
+const LAST: u32 = 1 << (PLACE_BITS + KIND_BITS);
+const KEY_BITS: u32 = PLACE_BITS + KIND_BITS + 1;
 /// The place of an event of no record: the last in its cycle.
 pub(crate) const NO_PLACE: usize = (1 << PLACE_BITS) - 1;
 /// Cycles of the wheel: longer than most accesses to main memory.
@@ -46,7 +51,7 @@ struct Node {
     next: u32,
 }
 
-/// Pending events in the order of their times; those of one cycle by their places.
+/// Pending events in the order of their times; those of one cycle by their places, but [`EventKind::Join`] is last.
 ///
 /// Those of [`WHEEL`] cycles around now are in a wheel of lists, one for each cycle. A bit for each cycle, and one
 /// for each word of those, tells which lists have events. The few others are in an array.
@@ -96,7 +101,8 @@ impl EventQueue {
     /// Adds an event of the record at `place` in the window.
     #[inline]
     pub fn push(&mut self, at: u64, record: usize, kind: EventKind) {
-        let event = (record as u32) << KIND_BITS | kind as u32;
+        let last = if kind == EventKind::Join { LAST } else { 0 };
+        let event = last | (record as u32) << KIND_BITS | kind as u32;
         if self.in_wheel == u64::MAX {
             self.base = at.saturating_sub(BEFORE);
         }
@@ -149,7 +155,7 @@ impl EventQueue {
 
     #[cold]
     fn push_other(&mut self, at: u64, event: u32) {
-        let key = at << (PLACE_BITS + KIND_BITS) | u64::from(event);
+        let key = at << KEY_BITS | u64::from(event);
         let place = self.others.partition_point(|other| *other > key);
         self.others.insert(place, key);
         self.in_others = self.in_others.min(at);
@@ -174,16 +180,14 @@ impl EventQueue {
         }
         let first = self.node(self.heads[self.in_wheel as usize % WHEEL]);
         let in_wheel = match first {
-            Some(first) if self.in_wheel != u64::MAX => {
-                self.in_wheel << (PLACE_BITS + KIND_BITS) | u64::from(first.event)
-            }
+            Some(first) if self.in_wheel != u64::MAX => self.in_wheel << KEY_BITS | u64::from(first.event),
             _ => u64::MAX,
         };
         let event = match self.others.pop_if(|other| *other < in_wheel) {
-            Some(key) => event(key >> (PLACE_BITS + KIND_BITS), key as u32 & ((1 << (PLACE_BITS + KIND_BITS)) - 1)),
+            Some(key) => event(key >> KEY_BITS, key as u32 & ((1 << KEY_BITS) - 1)),
             None => self.pop_from_wheel(),
         };
-        self.in_others = self.others.last().map_or(u64::MAX, |key| key >> (PLACE_BITS + KIND_BITS));
+        self.in_others = self.others.last().map_or(u64::MAX, |key| key >> KEY_BITS);
         self.next = self.in_wheel.min(self.in_others);
         Some(event)
     }
@@ -235,11 +239,12 @@ fn event(at: u64, what: u32) -> Event {
     let kind = match what & ((1 << KIND_BITS) - 1) {
         0 => EventKind::Issue,
         1 => EventKind::Ask,
-        2 => EventKind::Arrive,
-        3 => EventKind::Own,
+        2 => EventKind::Join,
+        3 => EventKind::Arrive,
+        4 => EventKind::Own,
         _ => EventKind::Admit,
     };
-    Event { at, place: what >> KIND_BITS, kind }
+    Event { at, place: (what & !LAST) >> KIND_BITS, kind }
 }
 
 #[cfg(test)]
@@ -257,14 +262,14 @@ mod tests {
             let mut now = 5000;
             for _ in 0..10_000u32 {
                 if plain.len() < 64 {
-                    let kinds = [EventKind::Issue, EventKind::Ask, EventKind::Arrive, EventKind::Own, EventKind::Admit];
-                    let kind = kinds[random.below(5) as usize];
+                    use EventKind::{Admit, Arrive, Ask, Issue, Join, Own};
+                    let kind = [Issue, Ask, Join, Arrive, Own, Admit][random.below(6) as usize];
                     // Seldom before the last event.
                     let at = now + random.below(span) - random.below(1 + span / 8) * u64::from(random.below(9) == 0);
                     let place = random.below(1 << PLACE_BITS) as u32;
                     queue.push(at, place as usize, kind);
                     plain.push((at, place, kind));
-                    plain.sort_unstable();
+                    plain.sort_unstable_by_key(|&(at, place, kind)| (at, kind == Join, place, kind));
                 }
                 while !plain.is_empty() && (plain.len() == 64 || random.below(2) == 0) {
                     let (at, place, kind) = plain.remove(0);

@@ -55,6 +55,27 @@ impl FirstLevel {
         if self.huge_held { self.huge.lookup(asid, va, PageSize::SIZE_1G) } else { None }
     }
 
+    /// The entry of a page of `va`. Changes nothing.
+    pub fn peek(&self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        self.arrays().into_iter().find_map(|(tlb, size)| tlb.peek(asid, va, size))
+    }
+
+    /// The entry of a page of `va` that was to be usable from `told` on is usable from `ready` on.
+    pub fn delay(&mut self, asid: Asid, va: VirtAddr, told: Cycle, ready: Cycle) {
+        self.recent.delay(va, told, ready);
+        self.small.delay(asid, va, PageSize::SIZE_4K, told, ready);
+        if self.large_held {
+            self.large.delay(asid, va, PageSize::SIZE_2M, told, ready);
+        }
+        if self.huge_held {
+            self.huge.delay(asid, va, PageSize::SIZE_1G, told, ready);
+        }
+    }
+
+    fn arrays(&self) -> [(&Tlb, PageSize); 3] {
+        [(&self.small, PageSize::SIZE_4K), (&self.large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)]
+    }
+
     /// For a watch: what a look-up finds in each array. All are looked up at once.
     #[cold]
     pub fn tell_look_up(&self, name: &str, asid: Asid, va: VirtAddr, from: Cycle, until: Cycle) {
@@ -70,9 +91,7 @@ impl FirstLevel {
 
     /// Whether an array holds a page of `va`. Changes nothing.
     pub fn holds(&self, asid: Asid, va: VirtAddr) -> bool {
-        let arrays =
-            [(&self.small, PageSize::SIZE_4K), (&self.large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
-        arrays.into_iter().any(|(tlb, size)| tlb.holds(asid, va, size))
+        self.peek(asid, va).is_some()
     }
 
     /// For a watch: where [`FirstLevel::fill`] puts a page.
@@ -188,9 +207,25 @@ impl SecondLevel {
         arrays.into_iter().filter_map(|(tlb, size)| Some((tlb.as_ref()?, size)))
     }
 
+    /// The entry of a page of `va`. Changes nothing.
+    pub fn peek(&self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        self.arrays().find_map(|(tlb, size)| tlb.peek(asid, va, size))
+    }
+
     /// Whether an array holds a page of `va`. Changes nothing.
     pub fn holds(&self, asid: Asid, va: VirtAddr) -> bool {
-        self.arrays().any(|(tlb, size)| tlb.holds(asid, va, size))
+        self.peek(asid, va).is_some()
+    }
+
+    /// The entry of a page of `va` that was to be usable from `told` on is usable from `ready` on.
+    pub fn delay(&mut self, asid: Asid, va: VirtAddr, told: Cycle, ready: Cycle) {
+        let held =
+            [(PageSize::SIZE_4K, true), (PageSize::SIZE_2M, self.large_held), (PageSize::SIZE_1G, self.huge_held)];
+        for (size, _) in held.into_iter().filter(|(_, held)| *held) {
+            if let Some(tlb) = self.array_for(size) {
+                tlb.delay(asid, va, size, told, ready);
+            }
+        }
     }
 
     /// For a watch: what a look-up from `from` on finds in each array.

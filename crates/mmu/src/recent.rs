@@ -58,6 +58,16 @@ impl Recent {
         }
     }
 
+    /// The entry of a page that was to be usable from `told` on is usable from `ready` on.
+    pub fn delay(&mut self, va: VirtAddr, told: Cycle, ready: Cycle) {
+        if let Some(slot) = self.slot(va)
+            && slot.page == va.0 >> 12
+            && slot.ready == told
+        {
+            slot.ready = ready;
+        }
+    }
+
     /// Clears all slots.
     #[inline]
     pub fn forget(&mut self) {

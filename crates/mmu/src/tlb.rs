@@ -108,6 +108,22 @@ impl Tlb {
         self.array.lookup(set, key).map(|entry| *entry)
     }
 
+    /// The same without a use of the entry.
+    pub fn peek(&self, asid: Asid, va: VirtAddr, size: PageSize) -> Option<TlbEntry> {
+        let (set, key) = self.set_and_key(asid, va, size);
+        self.array.peek(set, key).copied()
+    }
+
+    /// The entry of the page of `size` that holds `va` was to be usable from `told` on, and is from `ready` on.
+    pub fn delay(&mut self, asid: Asid, va: VirtAddr, size: PageSize, told: Cycle, ready: Cycle) {
+        let (set, key) = self.set_and_key(asid, va, size);
+        if let Some(entry) = self.array.peek_mut(set, key)
+            && entry.ready == told
+        {
+            entry.ready = ready;
+        }
+    }
+
     /// Inserts an entry in place of the same page's old entry or of the least recently used entry of its set.
     #[inline(always)]
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
@@ -120,12 +136,6 @@ impl Tlb {
     pub fn fill_new(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
         let (set, key) = self.set_and_key(asid, va, translation.size);
         self.array.insert_new(set, key, TlbEntry::new(translation, ready));
-    }
-
-    /// Whether it holds the page of `size` of `va`. Changes nothing.
-    pub fn holds(&self, asid: Asid, va: VirtAddr, size: PageSize) -> bool {
-        let (set, key) = self.set_and_key(asid, va, size);
-        self.array.contains(set, key)
     }
 
     /// What a look-up from `from` to `until` finds, as a step for a watch. Changes nothing.

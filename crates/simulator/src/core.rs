@@ -4,7 +4,9 @@ use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
-use ambulator_base::{AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State};
+use ambulator_base::{
+    AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State, VirtAddr,
+};
 use ambulator_hardware::{
     Access, AwaitedWalk, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
     WalkInFlight,
@@ -232,30 +234,43 @@ impl Core {
         AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number, waited })
     }
 
-    /// Whether an access that was to ask for its line in `event` is not translated yet, because main memory has
-    /// served others before the table line that its walk waits for, or because the walk got its walker later: it asks
-    /// later.
+    /// Whether an access of `va` that was to ask for its line in `event` is not translated yet, because main memory has
+    /// served others before the table line that its walk waits for, or because the walk got its walker later, or because
+    /// the walk is so which it has joined: it asks later.
     #[inline(always)]
-    pub fn is_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
-        !walk.is_none() && self.is_walk_late(number, hierarchy, event, walk)
+    pub fn is_late(
+        &mut self,
+        number: usize,
+        hierarchy: &mut Hierarchy,
+        event: Event,
+        va: VirtAddr,
+        walk: AwaitedWalk,
+    ) -> bool {
+        !walk.is_none() && self.is_walk_late(number, hierarchy, event, va, walk)
     }
 
     #[inline(never)]
-    fn is_walk_late(&mut self, number: usize, hierarchy: &mut Hierarchy, event: Event, walk: AwaitedWalk) -> bool {
-        let WalkInFlight { table, after, number: walk, waited } = walk.walk();
-        let translated = Cycle(event.at);
-        let told = Cycle(translated.0.saturating_sub(after));
-        let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, told).since(told));
-        if late == 0 && !waited {
-            return false;
+    fn is_walk_late(
+        &mut self,
+        number: usize,
+        hierarchy: &mut Hierarchy,
+        event: Event,
+        va: VirtAddr,
+        walk: AwaitedWalk,
+    ) -> bool {
+        let told = Cycle(event.at);
+        let late = if walk.is_joined() {
+            self.mmu.joined_late(va, told)
+        } else {
+            let WalkInFlight { table, after, number: walk, waited } = walk.walk();
+            let arrives = Cycle(told.0.saturating_sub(after));
+            let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
+            if late == 0 && !waited { 0 } else { self.mmu.delay_walk(walk, va, told, late) }
+        };
+        if late > 0 {
+            self.window.ask_later(event.place, told.after(late));
         }
-        let late = self.mmu.delay_walk(walk, late);
-        if late == 0 {
-            return false;
-        }
-        self.counters.access_cycles += late;
-        self.window.ask_later(event.place, translated.after(late));
-        true
+        late > 0
     }
 
     /// A load or a store asks for its line, or its two of a page, at `asked`. It waits if there is no MSHR for it in

@@ -8,7 +8,7 @@ use crate::machine::{Located, Machine};
 use crate::path::{TranslationPath, Translator};
 use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
-use ambulator_hardware::{Access, AwaitedWalk, Event, EventKind, InFlight, Served};
+use ambulator_hardware::{Access, AwaitedWalk, BY_JOINED_WALK, Event, EventKind, InFlight, Served};
 use ambulator_mmu::{AwaitedTable, Verification};
 
 /// Flag of a translation that walked; the lower bits say how [`InFlight::translation`] has it.
@@ -262,12 +262,12 @@ impl Machine {
                 let record = window.record(event.place);
                 self.issue(number, event, &record)
             }
-            EventKind::Ask => {
+            EventKind::Ask | EventKind::Join => {
                 let flight = window.in_flight(event.place);
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
                 let core = &mut cores[number];
                 let before = core.misses();
-                if core.is_late(number, hierarchy, event, flight.walk) {
+                if core.is_late(number, hierarchy, event, flight.record.va, flight.walk) {
                     if let Some(profiler) = &mut self.os.profiler {
                         let Record { pc, va, .. } = flight.record;
                         profiler.charge(core.process, pc, va, &core.misses().since(&before));
@@ -299,7 +299,7 @@ impl Machine {
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let core = &mut self.hw.cores[number];
-        let walk = core.awaited_walk(ready);
+        let walk = if translation == BY_JOINED_WALK { AwaitedWalk::JOINED } else { core.awaited_walk(ready) };
         let verified = Cycle(0);
         let mut flight =
             InFlight { record: *record, issued, at, second: at, translated: ready, verified, translation, walk };

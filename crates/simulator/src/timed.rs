@@ -211,13 +211,20 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         let access = data_access(record);
         let Some((at, ready)) = self.translate(record.va, access, now) else { return false };
         self.core.count_data(record);
+        let joined = self.joins(now, ready);
         let window = &mut self.core.window;
         if access == AccessKind::Store {
-            window.dispatch_store(record, at, ready);
+            // The walk that it has joined, if it has, is of an older access: that commits before it, and so later than the
+            // walk ends.
+            if joined && !window.asks_at_commit() {
+                self.dispatch_and_locate(record, now, at, (ready, joined));
+            } else {
+                window.dispatch_store(record, at, ready);
+            }
             return true;
         }
-        if window.may_forward(record) || !window.asks_at_once(ready) {
-            self.dispatch_and_locate(record, now, at, ready);
+        if joined || window.may_forward(record) || !window.asks_at_once(ready) {
+            self.dispatch_and_locate(record, now, at, (ready, joined));
             return true;
         }
         let flight = InFlightAccess::translated_load(record, now, at, ready);
@@ -239,16 +246,23 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
     }
 
     /// Dispatches a load that an older store may forward its value to, or that asks for its line later than it
-    /// issues. A TLB translates it.
+    /// issues, or a load or a store that has joined a walk. A TLB translates it.
     #[inline(never)]
-    fn dispatch_and_locate(&mut self, record: &Record, now: Cycle, at: PhysAddr, translated: Cycle) {
+    fn dispatch_and_locate(&mut self, record: &Record, now: Cycle, at: PhysAddr, translated: (Cycle, bool)) {
         let window = &mut self.core.window;
+        let is_store = record.kind == RecordKind::Store;
         if let Some(Event { place, .. }) = window.dispatch_access(record)
-            && window.locate_hit(place, false, now, at, translated)
+            && window.locate_hit(place, is_store, now, at, translated)
         {
-            let flight = InFlightAccess::translated_load(record, now, at, translated);
-            self.core.ask(self.number, self.hierarchy, place, &flight, translated);
+            let flight = InFlightAccess::translated_load(record, now, at, translated.0);
+            self.core.ask(self.number, self.hierarchy, place, &flight, translated.0);
         }
+    }
+
+    /// Whether an access at `now` that a TLB translates at `ready` has joined a walk.
+    #[inline(always)]
+    fn joins(&self, now: Cycle, ready: Cycle) -> bool {
+        !PERFECT && self.core.mmu.joins(now, ready)
     }
 
     /// Carries out an event of the window, if it is a common one.
@@ -264,11 +278,11 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         }
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };
         let now = Cycle(event.at);
-        if event.kind == EventKind::Ask {
+        if matches!(event.kind, EventKind::Ask | EventKind::Join) {
             if self.os.profiler.is_some() && !flight.walk.is_none() {
                 return false;
             }
-            if self.core.is_late(self.number, self.hierarchy, event, flight.walk)
+            if self.core.is_late(self.number, self.hierarchy, event, flight.va, flight.walk)
                 || !self.core.window.asks_now(event.place, now)
             {
                 return true;
@@ -280,7 +294,8 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             return true;
         }
         let Some((at, ready)) = self.translate(flight.va, flight.kind(), now) else { return false };
-        if self.core.window.locate_hit(event.place, flight.is_store, now, at, ready) {
+        let joined = self.joins(now, ready);
+        if self.core.window.locate_hit(event.place, flight.is_store, now, at, (ready, joined)) {
             (flight.issued, flight.at, flight.translated) = (now, at, ready);
             self.core.ask(self.number, self.hierarchy, event.place, &flight, ready);
         }

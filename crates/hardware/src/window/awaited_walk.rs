@@ -20,7 +20,7 @@ impl WalkInFlight {
     pub const NUMBERS: usize = 1 << AwaitedWalk::BITS;
 }
 
-/// A [`WalkInFlight`] or none, in eight bytes.
+/// A [`WalkInFlight`], or the walk of another access, or none, in eight bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct AwaitedWalk(u64);
 
@@ -30,6 +30,9 @@ impl AwaitedWalk {
     const SOME: u64 = 1 << (2 * Self::BITS);
     const WAITED: u64 = 2 * Self::SOME;
     const LINE_SHIFT: u32 = 2 * Self::BITS + 2;
+
+    /// The page walk of another access, which this one has joined: when it ends is in the TLB entry that it fills.
+    pub const JOINED: AwaitedWalk = AwaitedWalk(1);
 
     /// None, if the walk does not decide when the access is translated.
     pub fn new(walk: &WalkInFlight) -> AwaitedWalk {
@@ -47,7 +50,13 @@ impl AwaitedWalk {
         self.0 == 0
     }
 
-    /// What is waited for.
+    /// Whether it is [`AwaitedWalk::JOINED`].
+    #[inline(always)]
+    pub fn is_joined(self) -> bool {
+        self.0 == Self::JOINED.0
+    }
+
+    /// What is waited for, if it is not a walk of another access.
     pub fn walk(self) -> WalkInFlight {
         let line = self.0 >> Self::LINE_SHIFT;
         WalkInFlight {

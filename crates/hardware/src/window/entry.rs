@@ -3,6 +3,7 @@
 use super::awaited_walk::AwaitedWalk;
 use crate::Served;
 use crate::cycle_stack::Cause;
+use crate::events::EventKind;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
@@ -62,7 +63,7 @@ pub(super) struct Entry {
     /// A load: the number of the youngest older store to the same word, or `NONE`. A store: its place in the
     /// store queue.
     pub(super) link: u32,
-    /// What it waits for in main memory to be translated, until it asks for its line.
+    /// The page walk that it waits for to be translated, until it asks for its line.
     pub(super) walk: AwaitedWalk,
 }
 
@@ -77,6 +78,12 @@ impl Entry {
     #[inline(always)]
     pub(super) fn is_data(&self) -> bool {
         matches!(self.kind, RecordKind::Load | RecordKind::Store)
+    }
+
+    /// The event in which it asks for its line when it is translated.
+    #[inline(always)]
+    pub(super) fn asks(&self) -> EventKind {
+        if self.walk.is_joined() { EventKind::Join } else { EventKind::Ask }
     }
 
     /// The record, a load or a store, without its dependences.

@@ -3,7 +3,7 @@
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
 //! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]), one when
-//! it asks for its line ([`EventKind::Ask`]), again if it waited for an MSHR ([`EventKind::Admit`]), and one when
+//! it asks for its line ([`EventKind::Ask`], or [`EventKind::Join`] after another's walk), again if it waited for an MSHR ([`EventKind::Admit`]), and one when
 //! the line arrives from main memory, where later requests may have changed the time ([`EventKind::Arrive`],
 //! [`EventKind::Own`]). The machine carries out these events
 //! and the dispatch of the next record in the order of their times, so that a core's accesses reach the memory
@@ -25,7 +25,9 @@ mod stalled;
 mod waiting;
 
 use crate::cycle_stack::{Cause, CycleStack};
-use crate::events::{Event, EventKind, EventQueue};
+#[cfg(doc)]
+use crate::events::EventKind;
+use crate::events::{Event, EventQueue};
 use crate::queues::{Queue, StoreQueue, UNKNOWN};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreCounters, CoreSpec, Served, StoreRequest};
@@ -248,12 +250,21 @@ impl CoreWindow {
         false
     }
 
-    /// [`CoreWindow::locate`] of a load or a store of one line that a TLB translates.
+    /// [`CoreWindow::locate`] of a load or a store of one line that a TLB translates, or that has `joined` the walk which
+    /// fills an entry of it.
     #[inline(always)]
-    pub fn locate_hit(&mut self, place: u32, is_store: bool, issued: Cycle, at: PhysAddr, translated: Cycle) -> bool {
+    pub fn locate_hit(
+        &mut self,
+        place: u32,
+        is_store: bool,
+        issued: Cycle,
+        at: PhysAddr,
+        (translated, joined): (Cycle, bool),
+    ) -> bool {
         let entry = &mut self.entries[place as usize];
         entry.issued = issued.0;
         entry.translated = translated.0;
+        entry.walk = if joined { AwaitedWalk::JOINED } else { AwaitedWalk::default() };
         if !is_store {
             return self.locate_load(place, issued, at, translated);
         }
@@ -272,11 +283,13 @@ impl CoreWindow {
             self.entries[place].drained = issued.0.max(data) + self.forward_latency;
             return true;
         }
-        if translated.0 <= issued.0 + AT_ONCE {
+        let entry = &mut self.entries[place];
+        if translated.0 <= issued.0 + AT_ONCE && entry.walk.is_none() {
             return true;
         }
-        self.entries[place].at = at;
-        self.events.push(translated.0, place, EventKind::Ask);
+        entry.at = at;
+        let asks = entry.asks();
+        self.events.push(translated.0, place, asks);
         false
     }
 
@@ -290,7 +303,8 @@ impl CoreWindow {
         let awaits_walk = !entry.walk.is_none();
         entry.done = if awaits_walk { UNKNOWN } else { translated.0.max(issued.0 + 1) };
         if awaits_walk || !self.asks_at_commit {
-            self.events.push(translated.0, place, EventKind::Ask);
+            let asks = entry.asks();
+            self.events.push(translated.0, place, asks);
         }
         self.become_known(place, issued.0);
         self.retire();

@@ -12,13 +12,12 @@ impl CoreWindow {
     /// asks then.
     pub fn ask_later(&mut self, place: u32, translated: Cycle) {
         let entry = &mut self.entries[place as usize];
-        if entry.kind == RecordKind::Load {
-            entry.translated = translated.0;
-        }
-        self.events.push(translated.0, place as usize, EventKind::Ask);
+        entry.translated = translated.0;
+        let asks = entry.asks();
+        self.events.push(translated.0, place as usize, asks);
     }
 
-    /// The access of an [`EventKind::Ask`] at `now` is translated. Returns whether it asks for its line: a store that waited
+    /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its line: a store that waited
     /// for its walk to commit may do so only when it commits.
     #[inline(always)]
     pub fn asks_now(&mut self, place: u32, now: Cycle) -> bool {

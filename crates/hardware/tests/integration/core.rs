@@ -190,6 +190,30 @@ fn a_store_commits_when_its_walk_ends_also_if_that_is_later_than_was_said() {
 }
 
 #[test]
+fn who_has_joined_a_walk_asks_after_all_others_of_its_cycle_and_commits_when_the_walk_ends() {
+    for store_request in REQUESTS {
+        let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
+        let mut place = |record: Record| core.dispatch(&record).expect("it issues at once").place;
+        let (joins, walks) = (place(store(0)), place(load(100)));
+        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1, waited: true });
+        assert!(!core.locate_hit(joins, true, Cycle(1), PhysAddr(0), (Cycle(100), true)));
+        let flight = InFlight { translated: Cycle(100), walk, ..core.in_flight(walks) };
+        assert!(!core.locate(walks, &flight, flight.translated));
+        // The walk is late.
+        for told in [100, 150] {
+            assert_eq!(core.take_event(), Some(Event { at: told, place: walks, kind: EventKind::Ask }));
+            assert_eq!(core.take_event(), Some(Event { at: told, place: joins, kind: EventKind::Join }));
+            if told == 100 {
+                [walks, joins].map(|place| core.ask_later(place, Cycle(150)));
+            }
+        }
+        assert_eq!(core.retired_cycle(), Cycle(0), "the store waits for the walk");
+        core.asks_now(joins, Cycle(150));
+        assert_eq!(core.retired_cycle(), Cycle(150));
+    }
+}
+
+#[test]
 fn a_full_store_queue_stalls_dispatch_until_the_line_of_its_oldest_store_arrives() {
     let dispatched = REQUESTS.map(|store_request| {
         let mut core = CoreWindow::new(&CoreSpec { store_queue: 2, store_request, ..spec() });

@@ -313,10 +313,17 @@ impl Mmu {
         permits_at_once(&found, access).then(|| (found.physical(va), ready))
     }
 
+    /// Whether what [`Mmu::first_answer`] has found for an access at `now` is filled by a walk in flight: it may be used at
+    /// `ready`.
+    #[inline(always)]
+    pub fn joins(&self, now: Cycle, ready: Cycle) -> bool {
+        ready > now.after(self.l1_latency.saturating_sub(1))
+    }
+
     /// Counts what [`Mmu::first_answer`] has found for an access at `now`: an entry that may be used at `ready`.
     #[inline(always)]
     pub fn count_first_answer(&mut self, now: Cycle, ready: Cycle) {
-        let joined = u64::from(ready > now.after(self.l1_latency.saturating_sub(1)));
+        let joined = u64::from(self.joins(now, ready));
         self.counters.joined += joined;
         self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
         self.counters.l1d_tlb_hits += 1 - joined;

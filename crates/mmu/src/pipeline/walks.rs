@@ -149,18 +149,31 @@ impl Mmu {
         walk
     }
 
-    /// Walk `number` has come to the end that was said. It waited for main memory, which serves it `late` cycles later
-    /// than was said. If it waited for a walker, it may also have begun later, because those before it are late.
-    /// Returns by how many cycles it ends later.
-    pub fn delay_walk(&mut self, number: u16, late: u64) -> u64 {
+    /// Walk `number`, for `va`, has come to its end, as was said, so that an access is translated at `told`. It waited for
+    /// main memory, which serves it `late` cycles later than was said. If it waited for a walker, it may also have begun
+    /// later, because those before it are late. Returns by how many cycles it ends later: the entries that it fills are
+    /// usable only then.
+    pub fn delay_walk(&mut self, number: u16, va: VirtAddr, told: Cycle, late: u64) -> u64 {
         let Delay { cycles, queued } = self.walkers.delay(number, late);
-        if queued + late > 0 {
+        let all = queued + late;
+        if all > 0 {
             self.counters.walker_queue_cycles += queued;
             self.counters.walk_cycles += late;
-            self.counters.mmu_cycles += queued + late;
+            self.counters.mmu_cycles += all;
             self.walk_latency.raise(cycles, cycles + late);
+            self.data.delay(self.asid, va, told, told.after(all));
+            self.second.delay(self.asid, va, told, told.after(all));
         }
-        queued + late
+        all
+    }
+
+    /// By how many cycles an access of `va` that has joined another's walk is translated later than at `told`: that
+    /// walk is late ([`Mmu::delay_walk`]).
+    pub fn joined_late(&mut self, va: VirtAddr, told: Cycle) -> u64 {
+        let entry = self.data.peek(self.asid, va).or_else(|| self.second.peek(self.asid, va));
+        let late = entry.map_or(0, |entry| entry.ready.since(told));
+        self.counters.mmu_cycles += late;
+        late
     }
 
     fn page_walk<const W: bool>(
