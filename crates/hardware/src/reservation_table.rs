@@ -65,10 +65,10 @@ fn step(lanes: &mut Lanes, from: usize, to: usize) {
 impl Occupancy {
     /// Cycles of a grain: the largest error of a wait.
     pub(crate) const GRAIN: u64 = 1 << Self::GRAIN_SHIFT;
-    const GRAIN_SHIFT: u32 = 2;
-    const GRAINS: u64 = 8192;
+    const GRAIN_SHIFT: u32 = 1;
+    const GRAINS: u64 = 16384;
     /// Grains that the ring forgets at once: whole groups.
-    const STEP: u64 = 1024;
+    const STEP: u64 = 2048;
     const BLOCKS: u64 = Self::GRAINS / LANES as u64;
     const GROUPS: u64 = Self::BLOCKS / LANES as u64;
 
@@ -214,17 +214,19 @@ mod tests {
         let mut random = ambulator_base::Random::new(3);
         for limit in [1, 4, 20] {
             let mut pool = Occupancy::new(limit);
-            let mut taken = vec![0; 8192];
+            let mut taken = vec![0; Occupancy::GRAINS as usize];
             for _ in 0..400 {
                 let from = random.below(20_000);
                 let longest = [8, 300, 6000][random.below(3) as usize];
                 let to = from + random.below(longest);
                 pool.take(from, to);
-                (from / 4..to / 4).for_each(|grain| taken[grain as usize] += 1);
+                (from / Occupancy::GRAIN..to / Occupancy::GRAIN).for_each(|grain| taken[grain as usize] += 1);
                 let now = random.below(24_000);
-                let free = (now / 4..).find(|grain| taken[*grain as usize] < limit).unwrap();
-                assert_eq!(pool.has_room(now), free == now / 4, "at {now} with {limit}");
-                assert_eq!(pool.admit(now), if free == now / 4 { now } else { 4 * free }, "at {now} with {limit}");
+                let own = now / Occupancy::GRAIN;
+                let free = (own..).find(|grain| taken[*grain as usize] < limit).unwrap();
+                assert_eq!(pool.has_room(now), free == own, "at {now} with {limit}");
+                let admitted = if free == own { now } else { free * Occupancy::GRAIN };
+                assert_eq!(pool.admit(now), admitted, "at {now} with {limit}");
             }
         }
     }
@@ -235,7 +237,7 @@ mod tests {
         for start in (0..10_000_000u64).step_by(977) {
             assert_eq!(pool.admit(start), start, "nothing is left at {start}");
             pool.take(start, start + 900);
-            assert_eq!(pool.admit(start + 400), (start + 900) & !3);
+            assert_eq!(pool.admit(start + 400), (start + 900) / Occupancy::GRAIN * Occupancy::GRAIN);
         }
         pool.take(1 << 40, (1 << 40) + 100);
         assert_eq!(pool.admit(1 << 40), (1 << 40) + 100);

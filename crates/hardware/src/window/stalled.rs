@@ -8,11 +8,12 @@ use super::CoreWindow;
 use super::entry::InFlightAccess;
 use crate::Access;
 use crate::events::{EventKind, NO_PLACE};
+use crate::reservation_table::Occupancy;
 use ambulator_base::{Cycle, PhysAddr, State};
 
-/// Cycles after an MSHR is said to be free at which who waits asks: a cache counts its MSHRs by four cycles, and
+/// Cycles after an MSHR is said to be free at which who waits asks: a cache counts its MSHRs by grains, and
 /// by then a line that was to free one has asked main memory whether it has come.
-const AFTER: u64 = 3;
+const AFTER: u64 = Occupancy::GRAIN - 1;
 
 /// A load or a store that waits for an MSHR.
 #[derive(Clone, Copy, Debug, Default, State)]
