@@ -11,7 +11,7 @@ const OPEN: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, Default, State)]
 struct Read {
     line: u64,
-    /// The tick at which its data are there, or `OPEN`.
+    /// The clock at which its data are there, or `OPEN`.
     planned: u64,
     /// The latest time that was told.
     told: u64,
@@ -21,9 +21,9 @@ struct Read {
 /// What is known of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// The tick at which its data were said to be there, the last time that somebody asked.
+    /// The clock at which its data were said to be there, the last time that somebody asked.
     pub told: u64,
-    /// The tick at which they are there.
+    /// The clock at which they are there.
     pub planned: u64,
     /// What comes after that, in units of the caller.
     pub way: u64,
@@ -87,19 +87,19 @@ impl Awaited {
         }
     }
 
-    /// A read of `line` was told that its data are there at `tick`.
+    /// A read of `line` was told that its data are there at `clock`.
     #[inline(always)]
-    pub fn tell(&mut self, line: u64, tick: u64) {
+    pub fn tell(&mut self, line: u64, clock: u64) {
         let [first, second] = self.pair(line);
         let takes_first = first.line == line || (second.line != line && first.planned <= second.planned);
-        *if takes_first { first } else { second } = Read { line, planned: tick, told: tick, way: 0 };
+        *if takes_first { first } else { second } = Read { line, planned: clock, told: clock, way: 0 };
     }
 
-    /// The command of a read is planned: its data are there at `tick`.
+    /// The command of a read is planned: its data are there at `clock`.
     #[inline(always)]
-    pub fn plan(&mut self, line: u64, tick: u64) {
+    pub fn plan(&mut self, line: u64, clock: u64) {
         if let Some(read) = self.find(line) {
-            read.planned = tick;
+            read.planned = clock;
         }
     }
 

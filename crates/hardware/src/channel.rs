@@ -102,7 +102,7 @@ impl Channel {
         }
     }
 
-    /// Serves a read; returns the tick at which the last of its data has passed.
+    /// Serves a read; returns the clock at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
         if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(&request) {
@@ -160,15 +160,15 @@ impl Channel {
         self.log = keep.then(Vec::new);
     }
 
-    /// Refreshes that were due by `tick` and that no request has met yet: they came while their ranks were idle.
-    pub fn idle_refreshes(&self, tick: u64) -> i64 {
-        let of_rank = |rank: &Rank| tick.checked_sub(rank.due).map_or(0, |late| late / self.rules.refi + 1);
+    /// Refreshes that were due by `clock` and that no request has met yet: they came while their ranks were idle.
+    pub fn idle_refreshes(&self, clock: u64) -> i64 {
+        let of_rank = |rank: &Rank| clock.checked_sub(rank.due).map_or(0, |late| late / self.rules.refi + 1);
         self.ranks.iter().map(of_rank).sum::<u64>() as i64
     }
 
-    /// Time goes on `ticks` later, without the refreshes in between.
-    pub fn skip(&mut self, ticks: u64) {
-        if let Some(intervals) = ticks.checked_div(self.rules.refi) {
+    /// Time goes on `clocks` later, without the refreshes in between.
+    pub fn skip(&mut self, clocks: u64) {
+        if let Some(intervals) = clocks.checked_div(self.rules.refi) {
             self.ranks.iter_mut().for_each(|rank| rank.due += intervals * self.rules.refi);
         }
     }
@@ -197,7 +197,7 @@ impl Channel {
         }
     }
 
-    /// Takes back the commands of the plan from number `first` on, and refreshes after tick `arrival`.
+    /// Takes back the commands of the plan from number `first` on, and refreshes after clock `arrival`.
     fn take_back(&mut self, first: u64, arrival: u64) {
         self.awaited.reserve(self.plan.capacity());
         while self.plan.end() > first || self.plan.refresh_due() > arrival {
@@ -243,7 +243,7 @@ impl Channel {
         }
     }
 
-    /// Plans the next command; returns the number of its request, and its tick.
+    /// Plans the next command; returns the number of its request, and its clock.
     #[inline(never)]
     fn serve(&mut self) -> (u32, u64) {
         loop {
@@ -267,7 +267,7 @@ impl Channel {
         }
     }
 
-    /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
+    /// Refreshes a rank, which the request that arrived at clock `arrival` meets.
     #[cold]
     fn refresh(&mut self, number: usize, arrival: u64) {
         let per_rank = self.banks.len() / self.ranks.len();

@@ -15,6 +15,8 @@ pub struct CopyId(u64);
 
 /// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
+/// Lines of whose latency the estimate of a copy's end is made.
+const MEAN: u64 = 64;
 
 #[derive(Clone, Copy, Debug, Default, State)]
 struct Copy {
@@ -37,7 +39,7 @@ pub(crate) struct Copies {
     /// Number of lines requested so far.
     lines: u64,
     issued: LinesInFlight,
-    /// Latency of a line: a moving mean over about 64 lines, in 1/64 cycle.
+    /// Latency of a line: a moving mean over about [`MEAN`] lines, in 1/64 cycle.
     latency: u64,
 }
 
@@ -83,7 +85,8 @@ impl Copies {
             let written = memory.write(copy.to + line, false, socket, ready);
             // Its buffer is free when its data have gone.
             self.issued.push(copy.to + line, written);
-            self.latency = self.latency - self.latency / 64 + (written.at - at);
+            let lines = self.issued.count.min(MEAN);
+            self.latency = (self.latency * (lines - 1) + 64 * (written.at - at)) / lines;
             if self.issued.count == copy.end {
                 self.ended.push_back(written.at);
                 self.queue.pop_front();

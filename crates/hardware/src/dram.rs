@@ -1,12 +1,13 @@
 //! DRAM: where each line lies, and the controllers of its channels (`channel.rs`).
 //!
-//! Times are in ticks of 1/64 core cycle.
+//! Its times are in clocks of DRAM, at whose edges it takes requests and sends commands.
 //!
 //! Left out: the command bus (commands are as many as fit the other rules), power states, refresh postponed or
 //! of single banks, and data errors.
 
 use crate::awaited::Told;
 use crate::channel::{Channel, Request, Rules, Tally};
+use crate::clock::Clock;
 use crate::dram_log::{DramEvent, event};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, State, counters};
@@ -56,15 +57,8 @@ counters! {
     }
 }
 
-const TICK_SHIFT: u32 = 6;
 /// Width of the data bus, in bytes.
 pub(crate) const BUS_BYTES: u64 = 8;
-
-/// The first cycle that is not before a tick.
-#[inline(always)]
-fn cycle(tick: u64) -> u64 {
-    (tick + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT
-}
 
 /// The DRAM coordinates of a line, each within the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +121,11 @@ pub struct Dram {
     fixed: bool,
     #[state(skip)]
     timing: bool,
-    /// Ticks of the path to the controller, of `model = "fixed"`, and of a burst.
+    /// Cycles of the path to the controller, and of `model = "fixed"`.
     controller: u64,
     latency: u64,
-    burst: u64,
+    #[state(skip)]
+    clock: Clock,
     #[state(skip)]
     fields: Fields,
     ranks: usize,
@@ -145,7 +140,7 @@ pub struct Dram {
     before_log: Vec<u32>,
     #[state(always)]
     counters: DramCounters,
-    /// The tick of the latest request.
+    /// The clock of the latest request.
     latest: u64,
     /// [`Dram::refreshes`] when the counters were set to zero.
     refreshes_before: i64,
@@ -156,29 +151,27 @@ impl Dram {
     ///
     /// The spec must have passed [`DramSpec::validate`].
     pub fn new(spec: &DramSpec, clock_mhz: u64, timing: bool) -> Dram {
-        let of_ns = |ns: f64| (ns * clock_mhz as f64 / 1000.0 * (1u64 << TICK_SHIFT) as f64).round() as u64;
-        let clock_ns = 2000.0 / spec.data_rate as f64;
-        let of_clocks = |clocks: u32| of_ns(f64::from(clocks) * clock_ns);
-        let burst_clocks = (LINE_BYTES / BUS_BYTES / 2) as u32;
+        let cycles = |ns: f64| (ns * clock_mhz as f64 / 1000.0).round() as u64;
+        let clocks = |ns: f64| (ns * spec.data_rate as f64 / 2000.0).ceil() as u64;
+        let burst = (LINE_BYTES / BUS_BYTES / 2) as u32;
         let rules = Rules {
-            clock: of_clocks(1),
-            cl: of_clocks(spec.t_cl),
-            cwl: of_clocks(spec.t_cwl),
-            rcd: of_clocks(spec.t_rcd),
-            rp: of_clocks(spec.t_rp),
-            ras: of_clocks(spec.t_ras),
-            ccd_l: of_clocks(spec.t_ccd_l.max(burst_clocks)),
-            rtp: of_clocks(spec.t_rtp),
-            wr: of_clocks(spec.t_wr),
-            wtr_s: of_clocks(spec.t_wtr_s),
-            wtr_l: of_clocks(spec.t_wtr_l.max(spec.t_wtr_s)),
-            rrd_s: of_clocks(spec.t_rrd_s),
-            rrd_l: of_clocks(spec.t_rrd_l.max(spec.t_rrd_s)),
-            rtrs: of_clocks(spec.t_rtrs),
-            faw: of_ns(spec.t_faw_ns),
-            burst: of_clocks(burst_clocks),
-            refi: of_ns(spec.t_refi_ns),
-            rfc: of_ns(spec.t_rfc_ns),
+            cl: spec.t_cl.into(),
+            cwl: spec.t_cwl.into(),
+            rcd: spec.t_rcd.into(),
+            rp: spec.t_rp.into(),
+            ras: spec.t_ras.into(),
+            ccd_l: spec.t_ccd_l.max(burst).into(),
+            rtp: spec.t_rtp.into(),
+            wr: spec.t_wr.into(),
+            wtr_s: spec.t_wtr_s.into(),
+            wtr_l: spec.t_wtr_l.max(spec.t_wtr_s).into(),
+            rrd_s: spec.t_rrd_s.into(),
+            rrd_l: spec.t_rrd_l.max(spec.t_rrd_s).into(),
+            rtrs: spec.t_rtrs.into(),
+            faw: clocks(spec.t_faw_ns),
+            burst: burst.into(),
+            refi: clocks(spec.t_refi_ns),
+            rfc: clocks(spec.t_rfc_ns),
             closed: spec.page_policy == PagePolicy::Closed,
             read_queue: spec.read_queue as usize,
             write_queue: spec.write_queue as usize,
@@ -187,7 +180,7 @@ impl Dram {
             write_idle: spec.write_idle as usize,
             row_hit_cap: spec.row_hit_cap,
             turn_cap: spec.turn_cap,
-            turn: of_clocks((spec.t_cl + burst_clocks + spec.t_rtrs).saturating_sub(spec.t_cwl).max(burst_clocks)),
+            turn: (spec.t_cl + burst + spec.t_rtrs).saturating_sub(spec.t_cwl).max(burst).into(),
         };
         let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);
         let groups_of_rank = spec.bank_groups as usize;
@@ -201,9 +194,9 @@ impl Dram {
         Dram {
             fixed: spec.model == DramModel::Fixed,
             timing,
-            controller: of_ns(spec.controller_ns),
-            latency: of_ns(spec.fixed_ns),
-            burst: rules.burst,
+            controller: cycles(spec.controller_ns),
+            latency: cycles(spec.fixed_ns),
+            clock: Clock::new(clock_mhz, spec.data_rate),
             fields: Fields::new(spec),
             ranks,
             banks_of_rank,
@@ -223,7 +216,7 @@ impl Dram {
         self.timing = timed;
         if timed {
             // The time that was skipped has no refreshes.
-            let skipped = (now << TICK_SHIFT).saturating_sub(self.latest);
+            let skipped = self.clock.at(now).saturating_sub(self.latest);
             self.latest += skipped;
             self.channels.iter_mut().for_each(|channel| channel.skip(skipped));
         }
@@ -242,7 +235,7 @@ impl Dram {
     #[inline(always)]
     fn request(&mut self, line: u64, table: bool, write: bool, now: u64) -> (&mut Channel, Request) {
         let Place { channel, rank, bank, row } = self.place(line);
-        let arrival = (now << TICK_SHIFT) + self.controller;
+        let arrival = self.clock.at(now + self.controller);
         self.latest = self.latest.max(arrival);
         let request = Request {
             arrival,
@@ -270,13 +263,13 @@ impl Dram {
         if !self.timing {
             return now;
         }
-        let done = if self.fixed {
-            (now << TICK_SHIFT) + self.latency
+        let ready = if self.fixed {
+            now + self.latency
         } else {
             let (channel, request) = self.request(line, table, false, now);
-            channel.read(request)
+            let done = channel.read(request);
+            self.clock.cycle(done)
         };
-        let ready = cycle(done);
         self.count_read_cycles(table, ready - now);
         ready
     }
@@ -304,8 +297,9 @@ impl Dram {
         }
         let channel = self.place(line).channel;
         let Told { told, planned, way } = self.channels[channel].arrival(line)?;
-        self.count_read_cycles(table, cycle(planned).saturating_sub(cycle(told)));
-        Some(cycle(planned) + way)
+        let (told, planned) = (self.clock.cycle(told), self.clock.cycle(planned));
+        self.count_read_cycles(table, planned.saturating_sub(told));
+        Some(planned + way)
     }
 
     /// Writes a line back at cycle `now`. It waits in its channel's write queue. Returns the cycle in which that has
@@ -321,7 +315,8 @@ impl Dram {
             return now;
         }
         let (channel, request) = self.request(line, table, true, now);
-        now + cycle(channel.write(request) - request.arrival)
+        let enters = channel.write(request);
+        now + self.cycles_between(request.arrival, enters)
     }
 
     /// The cycle in which a write of a line enters its channel's write queue, which was said to be `told`, as far as the
@@ -330,9 +325,15 @@ impl Dram {
         if !self.timing || self.fixed {
             return told;
         }
-        let arrival = (told << TICK_SHIFT) + self.controller;
+        let arrival = self.clock.at(told + self.controller);
         let channel = self.place(line).channel;
-        told + cycle(self.channels[channel].entry(line, arrival) - arrival)
+        let enters = self.channels[channel].entry(line, arrival);
+        told + self.cycles_between(arrival, enters)
+    }
+
+    #[inline(always)]
+    fn cycles_between(&self, from: u64, until: u64) -> u64 {
+        if from == until { 0 } else { self.clock.cycle(until) - self.clock.cycle(from) }
     }
 
     /// Writes that wait in the channels' queues.
@@ -353,7 +354,9 @@ impl Dram {
         let mut sent = Vec::new();
         for (number, (channel, before)) in self.channels.iter_mut().zip(&self.before_log).enumerate() {
             channel.take_log(all, &mut sent);
-            to.extend(sent.drain(..).map(|one| event(&one, number, self.banks_of_rank, &self.rules, *before)));
+            to.extend(
+                sent.drain(..).map(|one| event(&one, number, self.banks_of_rank, &self.rules, &self.clock, *before)),
+            );
         }
     }
 
@@ -365,7 +368,7 @@ impl Dram {
     /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
     pub fn bus(&self) -> (u64, u32) {
         let bursts = self.channels.iter().map(|channel| channel.tally.bursts()).sum::<i64>();
-        ((bursts.max(0) as u64 * self.burst) >> TICK_SHIFT, self.channels.len() as u32)
+        (self.clock.cycle(bursts.max(0) as u64 * self.rules.burst), self.channels.len() as u32)
     }
 
     /// Refreshes up to the latest request.

@@ -1,6 +1,7 @@
 //! What main memory's controllers send, command by command, for whoever watches.
 
 use crate::channel::{Request, Rules};
+use crate::clock::Clock;
 
 /// Ticks of a cycle: the unit of all times here.
 pub const TICKS_PER_CYCLE: u64 = 64;
@@ -58,7 +59,7 @@ pub enum DramEvent {
     },
 }
 
-/// How a row was opened, in ticks.
+/// How a row was opened, in clocks of DRAM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     pub activate: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Opened {
     pub precharge: Option<u64>,
 }
 
-/// What a channel has sent, in ticks.
+/// What a channel has sent, in clocks of DRAM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sent {
     /// A read or a write, with what it needed before.
@@ -87,10 +88,13 @@ pub(crate) enum Sent {
 
 /// The event of what a channel with `banks` banks a rank has sent. Requests up to number `before` came before
 /// the log.
-pub(crate) fn event(sent: &Sent, channel: usize, banks: usize, rules: &Rules, before: u32) -> DramEvent {
+pub(crate) fn event(sent: &Sent, channel: usize, banks: usize, rules: &Rules, clock: &Clock, before: u32) -> DramEvent {
+    let at = |clocks: u64| (clock.in_cycles(clocks) * TICKS_PER_CYCLE as f64).round() as u64;
+    let span = |from: u64, clocks: u64| (at(from), at(from + clocks));
     match *sent {
         Sent::Refresh { rank, due, begin } => {
-            DramEvent::Refresh { channel, rank, due, from: begin, until: begin + rules.rfc }
+            let (from, until) = span(begin, rules.rfc);
+            DramEvent::Refresh { channel, rank, due: at(due), from, until }
         }
         Sent::Column { request, column, row, closed } => {
             let begin = column + if request.write { rules.cwl } else { rules.cl };
@@ -103,13 +107,13 @@ pub(crate) fn event(sent: &Sent, channel: usize, banks: usize, rules: &Rules, be
                 write: request.write,
                 table: request.table,
                 asked_in_log: (request.number.wrapping_sub(before) as i32) > 0,
-                arrival: request.arrival,
-                precharge: row.and_then(|row: Opened| row.precharge).map(|at| (at, at + rules.rp)),
-                activate: row.map(|row| (row.activate, row.activate + rules.rcd)),
+                arrival: at(request.arrival),
+                precharge: row.and_then(|row: Opened| row.precharge).map(|precharge| span(precharge, rules.rp)),
+                activate: row.map(|row| span(row.activate, rules.rcd)),
                 // A row may be closed soon after a read.
-                column: (column, column + if request.write { rules.burst } else { rules.burst.min(rules.rtp).max(1) }),
-                data: (begin, begin + rules.burst),
-                closing: closed.map(|at| (at, at + rules.rp)),
+                column: span(column, if request.write { rules.burst } else { rules.burst.min(rules.rtp).max(1) }),
+                data: span(begin, rules.burst),
+                closing: closed.map(|closed| span(closed, rules.rp)),
             })
         }
     }

@@ -4,6 +4,7 @@ mod awaited;
 mod branch;
 mod cache;
 mod channel;
+mod clock;
 mod copies;
 mod core_counters;
 mod core_spec;

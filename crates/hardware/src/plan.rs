@@ -93,7 +93,7 @@ pub(crate) struct Plan {
 const NEVER: u64 = u64::MAX;
 
 impl Plan {
-    /// An empty plan for ranks of that many banks. Calls come up to `span` ticks out of the order of time.
+    /// An empty plan for ranks of that many banks. Calls come up to `span` clocks out of the order of time.
     pub fn new(banks: usize, span: u64) -> Plan {
         let refresh =
             || Refresh { after: 0, rank: 0, begun: 0, due: 0, refreshed: 0, banks: Vec::with_capacity(banks) };
@@ -127,7 +127,7 @@ impl Plan {
         (self.end - self.first) as usize + self.end_refresh - self.first_refresh
     }
 
-    /// The tick of the last command; 0 if none is kept.
+    /// The clock of the last command; 0 if none is kept.
     #[inline(always)]
     pub fn last_column(&self) -> u64 {
         if self.end > self.first { self.at(self.end - 1).column } else { 0 }
@@ -198,7 +198,7 @@ impl Plan {
         Some(first)
     }
 
-    /// The last write that has `later` writes after it, if it is sent after tick `at`.
+    /// The last write that has `later` writes after it, if it is sent after clock `at`.
     pub fn write_before(&mut self, later: usize, at: u64) -> Option<&mut Command> {
         let after = (self.first..self.end).rev().take_while(|number| self.at(*number).column > at);
         let number = after.filter(|number| self.at(*number).request.write).nth(later)?;
@@ -212,7 +212,7 @@ impl Plan {
         Some(left.entrant.asked.max(left.column))
     }
 
-    /// The number of the first command that is sent after tick `arrival`.
+    /// The number of the first command that is sent after clock `arrival`.
     #[cfg(test)]
     pub fn first_from(&self, arrival: u64) -> u64 {
         (self.first..self.end).find(|at| self.at(*at).column > arrival).unwrap_or(self.end)
@@ -250,7 +250,7 @@ impl Plan {
         &self.commands[number as usize & self.mask]
     }
 
-    /// Makes room for a command in a full ring: it grows if all of it is later than tick `needed`, shrinks if
+    /// Makes room for a command in a full ring: it grows if all of it is later than clock `needed`, shrinks if
     /// much of it is not, or forgets its oldest command.
     #[inline]
     fn make_room(&mut self, needed: u64) {

@@ -90,7 +90,7 @@ impl Channel {
         let mut reads = 0;
         let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        // Of the best so far: its place, its command's tick, and its activation's.
+        // Of the best so far: its place, its command's clock, and its activation's.
         let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
         for (at, request) in candidates.iter().enumerate().rev() {
             let arrival = request.arrival;

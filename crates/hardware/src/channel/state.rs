@@ -2,10 +2,9 @@
 
 use ambulator_base::State;
 
-/// Timing in ticks, and the controller's limits.
+/// Timing in clocks of DRAM, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    pub clock: u64,
     pub cl: u64,
     pub cwl: u64,
     pub rcd: u64,

@@ -10,7 +10,6 @@ const BANKS: usize = 16;
 /// DDR4-3200 in DRAM clocks.
 fn rules() -> Rules {
     Rules {
-        clock: 1,
         cl: 22,
         cwl: 16,
         rcd: 22,
@@ -47,7 +46,7 @@ impl Channel {
     }
 
     /// What [`Channel::serve`] is to choose, by a scan without short cuts: a candidate's place, and its
-    /// command's tick. Every choice of every test is compared with it.
+    /// command's clock. Every choice of every test is compared with it.
     pub(super) fn plain_choice(&self) -> Option<(usize, u64)> {
         let Channel { rules, candidates, shared, .. } = self;
         let mut reads = 0;
@@ -412,18 +411,18 @@ fn who_asks_again_learns_when_a_line_arrives() {
         (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
         let mut channel = channel(rules, ranks);
         channel.keep_log(true);
-        // Told ticks and lines, the earliest first; and by line, the ticks that were told first and last.
+        // Told clocks and lines, the earliest first; and by line, the clocks that were told first and last.
         let mut waiting = std::collections::BTreeSet::new();
         let mut told: Vec<(u64, u64)> = vec![(0, 0); requests.len() + 1];
         let end = Request { arrival: u64::MAX, write: true, ..requests[0] };
         for one in requests.iter().chain([&end]) {
-            while let Some((tick, line)) = waiting.pop_first() {
-                if tick > one.arrival {
-                    waiting.insert((tick, line));
+            while let Some((clock, line)) = waiting.pop_first() {
+                if clock > one.arrival {
+                    waiting.insert((clock, line));
                     break;
                 }
-                told[line as usize].1 = tick;
-                if let Some(Told { planned, .. }) = channel.arrival(line).filter(|told| told.planned > tick) {
+                told[line as usize].1 = clock;
+                if let Some(Told { planned, .. }) = channel.arrival(line).filter(|told| told.planned > clock) {
                     waiting.insert((planned, line));
                 }
             }
@@ -433,9 +432,9 @@ fn who_asks_again_learns_when_a_line_arrives() {
             if one.write {
                 channel.write(*one);
             } else {
-                let tick = channel.read(*one);
-                told[one.line as usize] = (tick, tick);
-                waiting.insert((tick, one.line));
+                let clock = channel.read(*one);
+                told[one.line as usize] = (clock, clock);
+                waiting.insert((clock, one.line));
             }
         }
         let mut log = Vec::new();
@@ -457,8 +456,8 @@ fn who_asks_again_learns_when_a_line_arrives() {
     }
     assert!(reads > 40_000 && changed * 20 > reads, "{changed} of {reads} times change");
     assert!(too_soon * 300 < reads, "{too_soon} of {reads} lines are awaited no longer before they arrive");
-    assert!(at_last.abs_diff(in_fact) * 70 < in_fact, "{at_last} ticks in all, and {in_fact} in fact");
-    assert!(at_first.abs_diff(in_fact) * 50 > in_fact, "{at_first} ticks are told at first, and {in_fact} pass");
+    assert!(at_last.abs_diff(in_fact) * 70 < in_fact, "{at_last} clocks in all, and {in_fact} in fact");
+    assert!(at_first.abs_diff(in_fact) * 50 > in_fact, "{at_first} clocks are told at first, and {in_fact} pass");
 }
 
 #[test]
@@ -518,7 +517,7 @@ fn a_full_write_queue_has_room_when_a_write_leaves() {
     let mut beside = channel.clone();
     assert_eq!(write(&mut channel, 0, 6), sent(0));
     assert_eq!(write(&mut channel, 0, 7), sent(1));
-    // There is room from the tick on at which one has left.
+    // There is room from the clock on at which one has left.
     assert_eq!(write(&mut beside.clone(), sent(0) - 1, 6), sent(0));
     assert_eq!(write(&mut beside, sent(0) + 1, 6), sent(0) + 1);
     // A write of a line that waits needs none.
@@ -537,19 +536,19 @@ fn the_write_queue_holds_no_more_than_it_has_room_for() {
         (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
         let mut channel = channel(rules, 1);
         channel.keep_log(true);
-        // Told ticks and lines of writes that wait, the earliest first; and by line, when they enter.
+        // Told clocks and lines of writes that wait, the earliest first; and by line, when they enter.
         let mut waiting = std::collections::BTreeSet::new();
         let mut entered: Vec<u64> = vec![0; requests.len() + 1];
         for one in &requests {
-            while let Some((tick, line)) = waiting.pop_first() {
-                if tick > one.arrival {
-                    waiting.insert((tick, line));
+            while let Some((clock, line)) = waiting.pop_first() {
+                if clock > one.arrival {
+                    waiting.insert((clock, line));
                     break;
                 }
-                let enters = channel.entry(line, tick);
-                later += usize::from(enters > tick);
+                let enters = channel.entry(line, clock);
+                later += usize::from(enters > clock);
                 entered[line as usize] = enters;
-                if enters > tick {
+                if enters > clock {
                     waiting.insert((enters, line));
                 }
             }

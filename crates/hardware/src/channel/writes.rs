@@ -13,10 +13,10 @@ impl Channel {
         (line ^ (line >> 9)) as usize % FILTER
     }
 
-    /// A read takes its data from a waiting write: the tick at which they are there.
+    /// A read takes its data from a waiting write: the clock at which they are there.
     pub(super) fn forward(&mut self, request: &Request) -> u64 {
         self.tally.forwarded += 1;
-        request.arrival + self.rules.clock
+        request.arrival + 1
     }
 
     #[cold]
@@ -31,7 +31,7 @@ impl Channel {
         self.released > 0 && self.candidates.iter().any(|other| other.write && other.line == line)
     }
 
-    /// Queues a write as soon as there is room for it; returns that tick.
+    /// Queues a write as soon as there is room for it; returns that clock.
     #[inline]
     pub fn write(&mut self, mut request: Request) -> u64 {
         let place = Self::filter_of(request.line);
@@ -50,7 +50,7 @@ impl Channel {
         self.enter_full_queue(request)
     }
 
-    /// A write comes when the write queue may be full. Returns the tick at which it enters the queue, as far as the
+    /// A write comes when the write queue may be full. Returns the clock at which it enters the queue, as far as the
     /// requests say that have come so far.
     #[inline(never)]
     fn enter_full_queue(&mut self, mut request: Request) -> u64 {
@@ -69,7 +69,7 @@ impl Channel {
         request.arrival
     }
 
-    /// The tick at which a write of `line` enters the write queue, which was said to be `told`. While it waits, that is
+    /// The clock at which a write of `line` enters the write queue, which was said to be `told`. While it waits, that is
     /// the earliest at which it can: nothing is planned after `told` for its sake, because reads come in between.
     pub fn entry(&mut self, line: u64, told: u64) -> u64 {
         while let Some(before) = self.outside.iter().position(|write| write.line == line) {
@@ -125,7 +125,7 @@ impl Channel {
         true
     }
 
-    /// Releases the first `count` writes at tick `from`.
+    /// Releases the first `count` writes at clock `from`.
     #[cold]
     pub(super) fn release(&mut self, count: usize, from: u64) {
         self.tally.batches += 1;

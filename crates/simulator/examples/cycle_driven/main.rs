@@ -416,6 +416,8 @@ fn print_detail(all: &[Vec<Pair>]) {
         "Ambulator",
         "lines read and written per 1000 instructions",
         "Ambulator",
+        "rows opened per 1000 instructions",
+        "Ambulator",
         "read of main memory, cycles",
         "Ambulator",
         "each core's cycles, thousands",
@@ -440,11 +442,13 @@ fn print_detail(all: &[Vec<Pair>]) {
         let writes = count("hierarchy.dram.data_writes") + count("hierarchy.dram.table_writes");
         let cycles = count("hierarchy.dram.data_read_cycles") + count("hierarchy.dram.table_read_cycles");
         print!(
-            " {:.1} + {:.1} | {:.1} + {:.1} | {:.1} | {:.1} |",
+            " {:.1} + {:.1} | {:.1} + {:.1} | {:.2} | {:.2} | {:.1} | {:.1} |",
             per_1000(theirs.dram_reads, theirs.instructions),
             per_1000(theirs.dram_writes, theirs.instructions),
             per_1000(reads, ours.simulated_instructions),
             per_1000(writes, ours.simulated_instructions),
+            per_1000(theirs.dram_activates, theirs.instructions),
+            per_1000(count("hierarchy.dram.activates"), ours.simulated_instructions),
             theirs.dram_read_latency,
             cycles as f64 / reads.max(1) as f64
         );

@@ -81,8 +81,9 @@ fn the_cycle_stack_of_every_design_adds_up_to_its_cycles() {
         assert_adds_up(run);
         let walks: u64 = WALKS.iter().map(|level| part(run, level)).sum();
         assert!(walks == 0 || !run.design.starts_with("perfect-tlb"), "{}: {walks} cycles of walks", run.design);
-        let data = part(run, "llc") + part(run, "dram");
-        assert!(data * 10 > run.cycles, "{}: random accesses wait for data", run.design);
+        // Revelator's are on their way to the L2.
+        let data = part(run, "l2") + part(run, "llc") + part(run, "dram");
+        assert!(data * 5 > run.cycles, "{}: random accesses wait for data", run.design);
         walked += u64::from(walks * 100 > run.cycles);
     }
     assert!(walked > 10, "{walked} designs wait for walks");

@@ -54,6 +54,8 @@ pub struct Measured {
     /// Lines that main memory read and wrote.
     pub dram_reads: u64,
     pub dram_writes: u64,
+    /// Rows that it opened for them.
+    pub dram_activates: u64,
     /// Mean cycles of a read, from the LLC to main memory and back.
     pub dram_read_latency: f64,
     /// Seconds of the sim host for warm-up and measured region.
@@ -183,6 +185,7 @@ impl Reference {
             faults: sum(|core| core.faults),
             dram_reads: self.dram.counts.reads,
             dram_writes: self.dram.counts.writes,
+            dram_activates: self.dram.counts.activates,
             dram_read_latency: (self.dram.counts.read_cycles as f64 / self.dram.counts.reads.max(1) as f64)
                 + self.controller as f64,
             sim_host_seconds: began.elapsed().as_secs_f64(),
@@ -196,11 +199,12 @@ impl Reference {
 
     /// One cycle of every part, and of the cores that run.
     fn cycle(&mut self, runs: impl Fn(usize, &Core) -> bool) {
+        self.dram.step(false, self.shared.caches.llc(), &mut self.shared.events);
         while let Some(event) = self.shared.events.due() {
             self.happen(event);
         }
         self.write_zeroes();
-        self.dram.step(self.shared.caches.llc(), &mut self.shared.events);
+        self.dram.step(true, self.shared.caches.llc(), &mut self.shared.events);
         for number in 0..self.cores.len() {
             if runs(number, &self.cores[number]) {
                 self.cores[number].cycle(&mut self.shared);

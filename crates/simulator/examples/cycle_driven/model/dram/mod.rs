@@ -17,6 +17,7 @@ pub use rules::DramChoices;
 
 use super::events::{Event, Events, Writer};
 use ambulator_hardware::{DramModel, DramSpec};
+use bank::Command;
 use controller::{Channel, Sent};
 use rules::Rules;
 use std::collections::HashMap;
@@ -42,6 +43,8 @@ pub struct Dram {
 pub struct DramCounts {
     pub reads: u64,
     pub writes: u64,
+    /// Rows opened.
+    pub activates: u64,
     /// Cycles from the arrival of reads to their data.
     pub read_cycles: u64,
 }
@@ -51,9 +54,9 @@ impl Dram {
     pub fn new(spec: &DramSpec, clock_mhz: u64, choices: DramChoices) -> Dram {
         let rules = Rules::new(spec, choices);
         let (ranks, ..) = rules.parts();
-        let all = ranks * spec.channels as usize;
         // The refreshes of all ranks are spread over tREFI.
-        let first = |channel: usize, rank: usize| rules.refi * (channel * ranks + rank + 1) as u64 / (all + 1) as u64;
+        let apart = rules.refi / (ranks * spec.channels as usize) as u64;
+        let first = |channel: usize, rank: usize| rules.refi - (channel * ranks + rank) as u64 * apart;
         Dram {
             channels: (0..spec.channels as usize).map(|c| Channel::new(&rules, |rank| first(c, rank))).collect(),
             ratio: (2 * clock_mhz, spec.data_rate),
@@ -96,9 +99,10 @@ impl Dram {
         self.channels[at.channel].write(line, writer, at, self.clock)
     }
 
-    /// All DRAM clocks up to this core cycle. `llc` is the cache that reads.
-    pub fn step(&mut self, llc: usize, events: &mut Events) {
-        while self.clock * self.ratio.0 <= events.now * self.ratio.1 {
+    /// All DRAM clocks before this core cycle, which see nothing of it, or also one that begins with it. `llc` is the cache
+    /// that reads.
+    pub fn step(&mut self, with_now: bool, llc: usize, events: &mut Events) {
+        while self.clock * self.ratio.0 < events.now * self.ratio.1 + u64::from(with_now) {
             let now = self.clock;
             for number in 0..self.channels.len() {
                 match self.channels[number].step(now) {
@@ -109,6 +113,7 @@ impl Dram {
                         events.after(ready - events.now, Event::Fill(llc, line));
                     }
                     Some(Sent::Line { .. }) => self.counts.writes += 1,
+                    Some(Sent::Row(Command::Activate, _)) => self.counts.activates += 1,
                     _ => {}
                 }
                 while let Some(writer) = self.channels[number].let_in(now) {
