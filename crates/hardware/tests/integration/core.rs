@@ -204,7 +204,7 @@ fn who_has_joined_a_walk_asks_after_all_others_of_its_cycle_and_commits_when_the
             assert_eq!(core.take_event(), Some(Event { at: told, place: walks, kind: EventKind::Ask }));
             assert_eq!(core.take_event(), Some(Event { at: told, place: joins, kind: EventKind::Join }));
             if told == 100 {
-                [walks, joins].map(|place| core.ask_later(place, Cycle(150)));
+                [walks, joins].iter().for_each(|place| core.ask_later(*place, Cycle(150)));
             }
         }
         assert_eq!(core.retired_cycle(), Cycle(0), "the store waits for the walk");
