@@ -224,7 +224,7 @@ impl Machine {
             return self.dispatch_alone(number, record);
         }
         match self.hw.cores[number].window.dispatch(record) {
-            Some(event) => self.issue(number, event, record),
+            Some(event) => self.issue(number, event, record, true),
             None => Ok(()),
         }
     }
@@ -234,7 +234,7 @@ impl Machine {
     fn dispatch_alone(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
         self.carry_out_all(number)?;
         if let Some(event) = self.hw.cores[number].window.dispatch(record) {
-            self.issue(number, event, record)?;
+            self.issue(number, event, record, true)?;
         }
         self.carry_out_all(number)
     }
@@ -260,7 +260,7 @@ impl Machine {
         match event.kind {
             EventKind::Issue => {
                 let record = window.record(event.place);
-                self.issue(number, event, &record)
+                self.issue(number, event, &record, false)
             }
             EventKind::Ask | EventKind::Join => {
                 let flight = window.in_flight(event.place);
@@ -292,14 +292,21 @@ impl Machine {
         }
     }
 
-    /// A load or a store issues: it is translated.
+    /// A load or a store issues, some as they dispatch: it is translated.
     #[inline(never)]
-    pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
+    pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record, dispatches: bool) -> Result<(), Stop> {
         let access = data_access(record);
         let (Located { at, ready, issued, known }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let core = &mut self.hw.cores[number];
-        let walk = if translation == BY_JOINED_WALK { AwaitedWalk::JOINED } else { core.awaited_walk(ready) };
+        let walk = if translation != BY_JOINED_WALK {
+            core.awaited_walk(ready)
+        } else if dispatches && access == AccessKind::Store && core.window.asks_at_commit() {
+            // The walk is of an older access: that commits before it, and so later than the walk ends.
+            AwaitedWalk::default()
+        } else {
+            AwaitedWalk::JOINED
+        };
         let verified = Cycle(0);
         let mut flight =
             InFlight { record: *record, issued, at, second: at, translated: ready, verified, translation, walk };

@@ -304,7 +304,7 @@ impl Machine {
                         continue;
                     }
                     Stopped::Issue(event) => {
-                        self.issue(number, event, &records[i - 1])?;
+                        self.issue(number, event, &records[i - 1], true)?;
                         if self.hw.local_time(number).0 > until {
                             return Ok(i - from);
                         }
