@@ -79,12 +79,8 @@ impl FirstLevel {
     /// For a watch: what a look-up finds in each array. All are looked up at once.
     #[cold]
     pub fn tell_look_up(&self, name: &str, asid: Asid, va: VirtAddr, from: Cycle, until: Cycle) {
-        let arrays = [
-            (&self.small, PageSize::SIZE_4K, true),
-            (&self.large, PageSize::SIZE_2M, self.has_large),
-            (&self.huge, PageSize::SIZE_1G, self.has_huge),
-        ];
-        for (tlb, size, _) in arrays.into_iter().filter(|(.., exists)| *exists) {
+        let exist = [true, self.has_large, self.has_huge];
+        for ((tlb, size), _) in self.arrays().into_iter().zip(exist).filter(|(_, exists)| *exists) {
             watch::step(|| tlb.look_up_step(name, asid, va, size, from, until));
         }
     }

@@ -301,8 +301,7 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         let walk = if translation != BY_JOINED_WALK {
             core.awaited_walk(ready)
-        } else if dispatches && access == AccessKind::Store && core.window.asks_at_commit() {
-            // The walk is of an older access: that commits before it, and so later than the walk ends.
+        } else if dispatches && !core.window.awaits_joined_walk(access == AccessKind::Store) {
             AwaitedWalk::default()
         } else {
             AwaitedWalk::JOINED

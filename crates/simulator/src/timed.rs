@@ -211,20 +211,15 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
         let access = data_access(record);
         let Some((at, ready)) = self.translate(record.va, access, now) else { return false };
         self.core.count_data(record);
-        let joined = self.joins(now, ready);
+        let is_store = access == AccessKind::Store;
+        let awaits = self.joins(now, ready) && self.core.window.awaits_joined_walk(is_store);
         let window = &mut self.core.window;
-        if access == AccessKind::Store {
-            // The walk that it has joined, if it has, is of an older access: that commits before it, and so later than the
-            // walk ends.
-            if joined && !window.asks_at_commit() {
-                self.dispatch_and_locate(record, now, at, (ready, joined));
-            } else {
-                window.dispatch_store(record, at, ready);
-            }
+        if awaits || (!is_store && (window.may_forward(record) || !window.asks_at_once(ready))) {
+            self.dispatch_and_locate(record, now, at, (ready, awaits));
             return true;
         }
-        if joined || window.may_forward(record) || !window.asks_at_once(ready) {
-            self.dispatch_and_locate(record, now, at, (ready, joined));
+        if is_store {
+            window.dispatch_store(record, at, ready);
             return true;
         }
         let flight = InFlightAccess::translated_load(record, now, at, ready);

@@ -3,10 +3,9 @@
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
 //! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]), one when
-//! it asks for its line ([`EventKind::Ask`], or [`EventKind::Join`] after another's walk), again if it waited for an MSHR ([`EventKind::Admit`]), and one when
-//! the line arrives from main memory, where later requests may have changed the time ([`EventKind::Arrive`],
-//! [`EventKind::Own`]). The machine carries out these events
-//! and the dispatch of the next record in the order of their times, so that a core's accesses reach the memory
+//! it asks for its line ([`EventKind::Ask`], or [`EventKind::Join`] after another's walk), again if it waited for an
+//! MSHR ([`EventKind::Admit`]), and one when the line arrives from main memory, where later requests may have changed
+//! the time ([`EventKind::Arrive`], [`EventKind::Own`]). The machine carries out these events and the dispatch of the next record in the order of their times, so that a core's accesses reach the memory
 //! hierarchy in that order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
@@ -381,6 +380,14 @@ impl CoreWindow {
         let entry = &self.entries[self.place(self.head.wrapping_sub(1))];
         let done = translated.0.max(issued.0 + 1) * self.width;
         Cycle(self.cycle(commit_slot(entry, self.committed, done)))
+    }
+
+    /// Whether an access that has joined a page walk as it dispatches has to ask whether that is late. A store that asks
+    /// for its line at commit has not: the walk is of an older access, which commits before it, and later than the walk
+    /// ends.
+    #[inline(always)]
+    pub fn awaits_joined_walk(&self, is_store: bool) -> bool {
+        !(is_store && self.asks_at_commit)
     }
 
     /// Whether stores ask for their lines when they commit ([`StoreRequest::Commit`]).

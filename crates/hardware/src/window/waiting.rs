@@ -17,8 +17,8 @@ impl CoreWindow {
         self.events.push(translated.0, place as usize, asks);
     }
 
-    /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its line: a store that waited
-    /// for its walk to commit may do so only when it commits.
+    /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its
+    /// line: a store that waited for its walk to commit may do so only when it commits.
     #[inline(always)]
     pub fn asks_now(&mut self, place: u32, now: Cycle) -> bool {
         let entry = &self.entries[place as usize];
