@@ -191,7 +191,7 @@ impl Plan {
             let earliest = ready.max(command.shared.read_floor).max(group);
             // A later row hit does not delay a write of a batch.
             let delays = if command.request.write && hits && !older { turn } else { 0 };
-            if earliest + delays < command.column || (older && earliest == command.column) {
+            if earliest + delays < command.column + u64::from(older || delays > 0) {
                 first = at;
             }
         }

@@ -139,7 +139,7 @@ impl Channel {
             // Row hits that came since the batch go before a write of it only if they do not delay it: or they
             // would go on for ever.
             let late = hits && !request.write && arrival > *release;
-            if late && column + turn >= best_column && candidates[best_at].write {
+            if late && column + turn > best_column && candidates[best_at].write {
                 continue;
             }
             (best_at, best_column, best_activate) = (at, column, activate);

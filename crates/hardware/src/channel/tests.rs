@@ -93,7 +93,7 @@ impl Channel {
             }
             let late = hits && !request.write && request.arrival > self.release;
             let better = best.is_none_or(|(at, least)| {
-                column < least && !(late && candidates[at].write && column + rules.turn >= least)
+                column < least && !(late && candidates[at].write && column + rules.turn > least)
             });
             if better {
                 let place = candidates.iter().position(|other| other.number == request.number);

@@ -78,7 +78,7 @@ fn a_read_takes_its_data_from_a_write_that_is_decided_on_but_not_sent_yet() {
         dram.write(line(0, 0, 0), false, 1000);
         dram.write(line(0, 0, 1), false, 1000);
         // It waits for both: they are decided on.
-        assert_eq!(dram.read(line(0, 1, 1), false, 1010), 1030 + 16 + 4 + 4 + HIT);
+        assert_eq!(dram.read(line(0, 1, 1), false, 1011), 1030 + 16 + 4 + 4 + HIT);
         dram.read(line(0, 0, 1), false, arrival)
     };
     assert_eq!(ready(1020), 1021);
@@ -314,8 +314,8 @@ fn a_later_row_hit_goes_before_the_writes_of_a_batch_if_it_does_not_delay_them()
         dram.read(line(0, 1, 1), false, arrival)
     };
     // A write's column comes twelve clocks after a read's: its data, two clocks, less tCWL.
-    assert_eq!(ready(1009), 1009 + HIT);
-    assert_eq!(ready(1010), 1030 + 16 + 4 + 4 + HIT, "after both, and tWTR_S");
+    assert_eq!(ready(1010), 1010 + HIT);
+    assert_eq!(ready(1011), 1030 + 16 + 4 + 4 + HIT, "after both, and tWTR_S");
 }
 
 /// A line of two ranks: the bit above the columns.

@@ -247,13 +247,14 @@ impl Channel {
             }
             let from = channel.devices.column(waiting.at, waiting.write);
             let gap = |write: Place| channel.rules.column_to_write(waiting.write, waiting.at, write);
+            let sent = from.max(now);
             // What waits for an older read anyhow is not delayed.
             let delays = |&(write, earliest): &(Place, u64)| {
-                write != waiting.at && earliest < now + gap(write) && earliest <= read
+                write != waiting.at && earliest < sent + gap(write) && earliest <= read
             };
-            let may_go_between = waiting.opened || !channel.rules.choices.batches;
-            if from <= now && !may_go_between && writes.iter().any(delays) {
-                channel.quiet = now + 1;
+            let may_go_between = waiting.opened || waiting.write || !channel.rules.choices.batches;
+            if !may_go_between && writes.iter().any(delays) {
+                channel.quiet = channel.quiet.min(from.max(now + 1));
                 return false;
             }
             if !waiting.write {
