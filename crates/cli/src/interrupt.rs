@@ -38,8 +38,9 @@ pub fn stop_flag() -> Arc<AtomicBool> {
         let installed = ctrlc::set_handler(move || match first {
             None => {
                 first = Some(Instant::now());
-                flag.store(true, Ordering::SeqCst);
+                // Before the flag: who sees it may end the process at once.
                 output::report("\nstopping; finished results are kept (Ctrl-C again ends at once)");
+                flag.store(true, Ordering::SeqCst);
             }
             Some(first) if first.elapsed() < ONE_REQUEST => {}
             Some(_) => {
