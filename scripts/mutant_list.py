@@ -12,9 +12,10 @@ class Mutant(NamedTuple):
     test: str
 
 
-DESIGNS, STRUCTURES, MMU, OS, SIMULATOR = (
-    f"crates/{crate}/src" for crate in ("designs", "structures", "mmu", "os", "simulator")
+DESIGNS, STRUCTURES, MMU, OS, SIMULATOR, HARDWARE = (
+    f"crates/{crate}/src" for crate in ("designs", "structures", "mmu", "os", "simulator", "hardware")
 )
+CHANNEL = "-p ambulator-hardware --lib channel::"
 INVALIDATION = "-p ambulator-mmu --test integration invalidation::"
 PIPELINE = "-p ambulator-mmu --test integration pipeline::"
 MMU_UNITS = "-p ambulator-mmu --lib"
@@ -478,14 +479,14 @@ MUTANTS = [
     Mutant(
         "joined-walk-of-the-l1-tlb-ends-as-was-said",
         f"{MMU}/pipeline/walks.rs",
-        "self.data.delay(self.asid, va, told, told.after(all));",
+        "self.data.delay(self.asid, va, told, told.after(later));",
         "",
         PIPELINE,
     ),
     Mutant(
         "joined-walk-of-the-l2-tlb-ends-as-was-said",
         f"{MMU}/pipeline/walks.rs",
-        "self.second.delay(self.asid, va, told, told.after(all));",
+        "self.second.delay(self.asid, va, told, told.after(later));",
         "",
         PIPELINE,
     ),
@@ -737,6 +738,50 @@ MUTANTS = [
         "if !self.pending.iter().any(covers) {",
         "if !self.pending.iter().any(covers) && len == 0 {",
         "-p ambulator-simulator --test machines what_hardware_holds",
+    ),
+    # Memory controllers.
+    Mutant(
+        "writes-that-come-late-begin-no-batch",
+        f"{HARDWARE}/channel/writes.rs",
+        "if self.writes.len() > self.quiet || self.plan.released() > enters {",
+        "if self.plan.released() > enters {",
+        CHANNEL,
+    ),
+    Mutant(
+        "batches-are-not-put-off-by-late-reads",
+        f"{HARDWARE}/plan.rs",
+        "if self.released >= arrival {",
+        "if self.released > arrival + (1 << 40) {",
+        CHANNEL,
+    ),
+    Mutant(
+        "rows-that-a-late-read-opens-first-stay-behind",
+        f"{HARDWARE}/plan.rs",
+        "if (if hits { ready } else { opened }) < since {",
+        "if hits && ready < since {",
+        CHANNEL,
+    ),
+    Mutant(
+        "a-read-that-is-put-off-stays-planned",
+        f"{HARDWARE}/channel.rs",
+        "insert_late(&mut self.candidates, &Request { arrival: request.arrival + later, ..request });",
+        "insert_late(&mut self.candidates, &request);",
+        CHANNEL,
+    ),
+    # Walkers.
+    Mutant(
+        "walks-that-wait-begin-as-was-said",
+        f"{MMU}/walkers.rs",
+        "self.walk_mut(number).put_off += later;",
+        "",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "prefetch-walks-take-no-walker-from-those-behind",
+        f"{MMU}/walkers.rs",
+        "self.begin_behind(self.walk(number).start);",
+        "",
+        "-p ambulator-simulator --test machines pages_without_order_gain_nothing",
     ),
     # The oracle.
     Mutant(

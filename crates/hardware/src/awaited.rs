@@ -87,12 +87,17 @@ impl Awaited {
         }
     }
 
-    /// A read of `line` was told that its data are there at `clock`.
+    /// A read of `line` was told that its data are there at clock `told`; they are as planned now at `planned`.
     #[inline(always)]
-    pub fn tell(&mut self, line: u64, clock: u64) {
+    pub fn tell(&mut self, line: u64, told: u64, planned: u64) {
         let [first, second] = self.pair(line);
         let takes_first = first.line == line || (second.line != line && first.planned <= second.planned);
-        *if takes_first { first } else { second } = Read { line, planned: clock, told: clock, way: 0 };
+        *if takes_first { first } else { second } = Read { line, planned, told, way: 0 };
+    }
+
+    /// A read of `line`, which is not planned yet, was told that its data are there at clock `told`.
+    pub fn tell_open(&mut self, line: u64, told: u64) {
+        self.tell(line, told, OPEN);
     }
 
     /// The command of a read is planned: its data are there at `clock`.
@@ -107,6 +112,13 @@ impl Awaited {
     #[inline(always)]
     pub fn take_back(&mut self, line: u64) {
         self.plan(line, OPEN);
+    }
+
+    /// A read comes so many clocks later, and what was told with it.
+    pub fn put_off(&mut self, line: u64, later: u64) {
+        if let Some(read) = self.find(line) {
+            read.told += later;
+        }
     }
 
     /// Whether the command of a read was taken back, and is not planned again.

@@ -3,9 +3,9 @@
 //! The caller learns a read's time when it asks, and it may ask out of the order of time. So the channel keeps
 //! a *plan*: the column commands that it has decided on, in the order of their times, each with what it
 //! changed. A read that arrives before the end of the plan takes back the commands that it may precede; they
-//! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
-//! time. Who was told the time of a read that was taken back asks again when that time has come
-//! ([`Channel::arrival`]).
+//! are then planned again beside it, by the rules of `DramSpec`. A write takes back what is planned after the
+//! batch that begins with it. So each request meets the queue of its own time. Who was told the time of a read
+//! that was taken back asks again when that time has come ([`Channel::arrival`]).
 //!
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
@@ -15,8 +15,8 @@ mod state;
 mod writes;
 
 use crate::awaited::{Awaited, Told};
-use crate::dram_log::{Opened, Sent};
-use crate::plan::{Entrant, Plan, Step};
+use crate::dram_log::{Logged, Opened, Sent};
+use crate::plan::{Command, Entrant, Plan, Sends, Step};
 use ambulator_base::State;
 use choice::Choice;
 pub(crate) use state::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared, Tally};
@@ -35,9 +35,13 @@ pub(crate) struct Channel {
     /// Reads and released writes that are not in the plan, by arrival, the oldest last: it is the first to go,
     /// and what is taken back or comes late is older than most.
     candidates: Vec<Request>,
-    /// How many of them are writes, and when the last batch was released.
+    /// Reads that were asked for ahead, the earliest last, and when that arrives; `u64::MAX` if there are none.
+    ahead: Vec<Request>,
+    ahead_from: u64,
+    /// How many of the candidates are writes, and when the last batch was released, and its number.
     released: usize,
     release: u64,
+    batch: u8,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     /// Writes that wait for room in the write queue, first come, first served.
@@ -53,7 +57,10 @@ pub(crate) struct Channel {
     pub tally: Tally,
     /// If somebody wants them: the commands that stay, as far as they have not been taken.
     #[state(skip)]
-    log: Option<Vec<Sent>>,
+    log: Option<Vec<Logged>>,
+    /// The rows that were opened in it and have not been used, by bank.
+    #[state(skip)]
+    opened: Box<[Option<Opened>]>,
     /// Takes back all commands after the arrival of a read, without a search.
     #[cfg(test)]
     #[state(skip)]
@@ -70,7 +77,7 @@ impl Channel {
         banks: usize,
         first_refresh: impl Fn(usize) -> u64,
     ) -> Channel {
-        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0 };
+        let bank = Bank { row: NO_ROW, ..Bank::default() };
         let rank = |rank| Rank {
             activations: [0; 4],
             activate: 0,
@@ -85,18 +92,22 @@ impl Channel {
             ranks: (0..ranks).map(rank).collect(),
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
+            ahead: Vec::new(),
+            ahead_from: u64::MAX,
             released: 0,
             release: 0,
+            batch: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             outside: VecDeque::new(),
             quiet: rules.quiet(),
             filter: vec![0; FILTER].into(),
-            plan: Plan::new(banks, 8 * (rules.rp + rules.rcd + rules.cl)),
+            plan: Plan::new(banks, rules.write_queue, 8 * (rules.rp + rules.rcd + rules.cl)),
             awaited: Awaited::new(),
             number: 0,
             scan: 0,
             tally: Tally::default(),
             log: None,
+            opened: vec![None; ranks * banks].into(),
             #[cfg(test)]
             exhaustive: false,
         }
@@ -105,39 +116,93 @@ impl Channel {
     /// Serves a read; returns the clock at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
-        if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(&request) {
-            return self.forward(&request);
+        if self.ahead_from <= request.arrival {
+            self.admit(request.arrival);
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        let bank = &self.banks[request.bank as usize].bank;
-        let Some(first) = self.plan.first_after(&request, bank, &self.rules) else {
+        if !self.enters(&request) {
             return self.forward(&request);
-        };
-        #[cfg(test)]
-        let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
-        if self.plan.end() > first || self.plan.refresh_due() > request.arrival {
-            self.take_back(first, request.arrival);
         }
         let latency = self.rules.cl + self.rules.burst;
         // If nothing else waits, or what waits arrives only then.
         let next = self.candidates.last().map_or(u64::MAX, |oldest| oldest.arrival);
         if request.arrival < next && self.writes.len() <= self.quiet {
             let choice = self.alone(&request);
-            if choice.column <= next && choice.column < self.ranks[request.rank as usize].due {
+            if choice.clock <= next && choice.clock < self.ranks[request.rank as usize].due {
                 self.send(Some(&request), &choice);
-                self.awaited.tell(request.line, choice.column + latency);
-                return choice.column + latency;
+                return self.tell(&request, choice.clock + latency);
             }
         }
         insert_late(&mut self.candidates, &request);
         loop {
             let (number, column) = self.serve();
             if number == request.number {
-                self.awaited.tell(request.line, column + latency);
-                return column + latency;
+                return self.tell(&request, column + latency);
             }
         }
+    }
+
+    /// A read that may still be put off ([`Channel::put_off`]): it meets the others when its time has come. Returns the
+    /// earliest clock at which the last of its data can have passed.
+    pub fn read_ahead(&mut self, mut request: Request) -> u64 {
+        self.number = self.number.wrapping_add(1);
+        request.number = self.number;
+        let told = request.arrival + self.rules.cl + self.rules.burst;
+        self.awaited.tell_open(request.line, told);
+        self.insert_ahead(request);
+        told
+    }
+
+    fn insert_ahead(&mut self, request: Request) {
+        let place = self.ahead.partition_point(|other| other.arrival > request.arrival);
+        self.ahead.insert(place, request);
+        self.ahead_from = self.ahead_from.min(request.arrival);
+    }
+
+    /// Reads that were asked for ahead and arrive by clock `at` are candidates from now on.
+    #[inline(never)]
+    fn admit(&mut self, at: u64) {
+        while let Some(request) = self.ahead.pop_if(|request| request.arrival <= at) {
+            if self.enters(&request) {
+                insert_late(&mut self.candidates, &request);
+            } else {
+                let there = self.forward(&request);
+                self.awaited.plan(request.line, there);
+            }
+        }
+        self.ahead_from = self.ahead.last().map_or(u64::MAX, |request| request.arrival);
+    }
+
+    /// What is planned and a read may precede is taken back. Returns false if it takes its data from a write that waits.
+    #[inline(always)]
+    fn enters(&mut self, request: &Request) -> bool {
+        if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(request) {
+            return false;
+        }
+        let bank = &self.banks[request.bank as usize].bank;
+        let activate = self.ranks[request.rank as usize].activates();
+        let Some(first) = self.plan.first_after(request, bank, activate, &self.rules) else { return false };
+        #[cfg(test)]
+        let first = if self.exhaustive { first.min(self.plan.first_from(request.arrival)) } else { first };
+        if self.plan.goes_beyond(first, request.arrival, true) {
+            self.take_back(first, request.arrival, true);
+        }
+        true
+    }
+
+    /// Who reads is told when the data are there. Behind a batch that begins because nothing else waits, that is the
+    /// earliest time that there can be: reads that are asked for later, but arrive before the batch, put it off. Who was told
+    /// too late would not ask before.
+    #[inline(always)]
+    fn tell(&mut self, request: &Request, planned: u64) -> u64 {
+        let told = if self.plan.may_put_off(request.arrival) {
+            request.arrival + self.rules.cl + self.rules.burst
+        } else {
+            planned
+        };
+        self.awaited.tell(request.line, told, planned);
+        told
     }
 
     /// [`Told::way`] of the line that has just been read.
@@ -150,9 +215,34 @@ impl Channel {
     #[inline]
     pub fn arrival(&mut self, line: u64) -> Option<Told> {
         while self.awaited.is_open(line) {
-            self.serve();
+            match self.ahead.iter().find(|request| request.line == line) {
+                Some(request) => self.admit(request.arrival),
+                None => _ = self.serve(),
+            }
         }
         self.awaited.retell(line)
+    }
+
+    /// A read of a line that arrived at clock `begin` or later arrives `later` clocks later, unless it took its data from
+    /// a waiting write. Returns when it arrives.
+    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) -> Option<u64> {
+        let waits = |one: &Request| !one.write && one.line == line && one.arrival >= begin;
+        let arrival = if let Some(at) = self.ahead.iter().position(waits) {
+            let request = self.ahead.remove(at);
+            self.insert_ahead(Request { arrival: request.arrival + later, ..request });
+            self.ahead_from = self.ahead.last().map_or(u64::MAX, |request| request.arrival);
+            request.arrival + later
+        } else {
+            let candidate = self.candidates.iter().find(|one| waits(one)).map(|one| one.arrival);
+            let arrival = candidate.or_else(|| self.plan.arrival_of(line, begin))?;
+            // Others may have been sent otherwise beside it.
+            self.take_back(self.plan.first_from(arrival.saturating_sub(1)), arrival, true);
+            let request = self.candidates.remove(self.candidates.iter().position(waits)?);
+            insert_late(&mut self.candidates, &Request { arrival: request.arrival + later, ..request });
+            request.arrival + later
+        };
+        self.awaited.put_off(line, later);
+        Some(arrival)
     }
 
     /// From now on commands are kept until they are taken, or no longer.
@@ -175,10 +265,31 @@ impl Channel {
 
     /// Moves the commands that can no longer be taken back to `to`; with `all`, also the others.
     pub fn take_log(&mut self, all: bool, to: &mut Vec<Sent>) {
-        let open = if all { 0 } else { self.plan.len() };
-        if let Some(log) = &mut self.log {
-            let taken = log.len().saturating_sub(open);
-            to.extend(log.drain(..taken));
+        let open = if all { 0 } else { self.plan.logged() };
+        let Some(log) = &mut self.log else { return };
+        let taken = log.len().saturating_sub(open);
+        let per_rank = self.banks.len() / self.ranks.len();
+        for logged in log.drain(..taken) {
+            match logged {
+                Logged::Row(bank, opened) => {
+                    let unused = self.opened[usize::from(bank)].replace(opened);
+                    to.extend(unused.map(|unused| Sent::Unused(bank, unused)));
+                }
+                Logged::Sent(Sent::Column { request, column, row, closed }) => {
+                    let opened = self.opened[usize::from(request.bank)].take();
+                    let unused = opened.filter(|_| row.is_some());
+                    to.extend(unused.map(|unused| Sent::Unused(request.bank, unused)));
+                    to.push(Sent::Column { request, column, row: row.or(opened), closed });
+                }
+                Logged::Sent(sent) => {
+                    if let Sent::Refresh { rank, .. } = sent {
+                        let first = rank * per_rank;
+                        let banks = (first..).zip(&mut self.opened[first..][..per_rank]);
+                        to.extend(banks.filter_map(|(bank, row)| Some(Sent::Unused(bank as u16, row.take()?))));
+                    }
+                    to.push(sent);
+                }
+            }
         }
     }
 
@@ -189,36 +300,42 @@ impl Channel {
 
     /// Serves all that waits.
     pub fn drain(&mut self) {
+        self.admit(u64::MAX);
         while !self.candidates.is_empty() || !self.writes.is_empty() {
             if self.candidates.is_empty() {
-                self.release(self.writes.len(), self.plan.last_column());
+                self.release(self.writes.len(), self.plan.last_column(), false);
             }
             self.serve();
         }
     }
 
-    /// Takes back the commands of the plan from number `first` on, and refreshes after clock `arrival`.
-    fn take_back(&mut self, first: u64, arrival: u64) {
+    /// Takes back what [`Plan::goes_beyond`] command number `first` and clock `at`, for a read or a write that comes then.
+    fn take_back(&mut self, first: u64, at: u64, read: bool) {
         self.awaited.reserve(self.plan.capacity());
-        while self.plan.end() > first || self.plan.refresh_due() > arrival {
-            if let Some(log) = &mut self.log {
+        while self.plan.goes_beyond(first, at, read) {
+            let step = self.plan.pop();
+            if let (Some(log), false) = (&mut self.log, matches!(step, Some(Step::Release { .. }))) {
                 // Commands from before the log are not in it.
                 log.pop();
             }
-            match self.plan.pop() {
+            match step {
                 Some(Step::Command(command)) => {
-                    let entrant = command.entrant;
                     let request = &command.request;
                     self.banks[request.bank as usize].bank = command.bank;
                     self.groups[request.group as usize] = command.group;
                     let rank = &mut self.ranks[request.rank as usize];
-                    if command.outcome != Outcome::Hit {
+                    if command.sends != Sends::Column {
                         let [first, second, third, _] = rank.activations;
                         rank.activations = [command.activation, first, second, third];
                         rank.activate = command.activate;
+                        self.tally.activates -= 1;
+                    }
+                    if command.sends == Sends::Row {
+                        continue;
                     }
                     self.shared = command.shared;
                     self.tally.count(request.table, command.outcome, command.held, -1);
+                    let entrant = command.entrant;
                     if request.write {
                         rank.read = command.read;
                         self.released += 1;
@@ -238,33 +355,55 @@ impl Channel {
                     let first = rank * banks.len();
                     self.banks[first..].iter_mut().zip(banks).for_each(|(slot, bank)| slot.bank = *bank);
                 }
-                None => {}
+                Some(Step::Release { writes, before }) => {
+                    self.tally.batches -= 1;
+                    let batch = self.batch;
+                    self.candidates.retain(|other| !other.write || other.batch != batch);
+                    self.released -= writes.len();
+                    self.release = before;
+                    self.batch = batch.wrapping_sub(1);
+                    writes.iter().for_each(|write| writes::insert(&mut self.writes, write));
+                }
+                None => return,
             }
         }
     }
 
-    /// Plans the next command; returns the number of its request, and its clock.
+    /// Plans up to the next column command; returns the number of its request, and its clock.
     #[inline(never)]
     fn serve(&mut self) -> (u32, u64) {
         loop {
-            let best = match self.candidates.as_slice() {
-                [only] if !only.write => Some(self.alone(only)),
-                _ => self.best(),
-            };
+            let best = self.choose();
             #[cfg(test)]
-            assert_eq!(best.as_ref().map(|best| (best.at, best.column)), self.plain_choice());
+            self.check_choice(best.as_ref());
             if self.writes.len() > self.quiet && self.releases(best.as_ref()) {
                 continue;
             }
             let Some(best) = best else { unreachable!("a request waits") };
             let &Request { rank, arrival, number, .. } = &self.candidates[best.at];
-            if best.column >= self.ranks[rank as usize].due {
+            if best.clock >= self.ranks[rank as usize].due {
                 self.refresh(rank as usize, arrival);
-                continue;
+            } else if best.sends == Sends::Row {
+                self.open(&best);
+            } else {
+                self.send(None, &best);
+                return (number, best.clock);
             }
-            self.send(None, &best);
-            return (number, best.column);
         }
+    }
+
+    /// What is sent next, unless a batch of writes or a refresh comes before.
+    #[inline(always)]
+    fn choose(&mut self) -> Option<Choice> {
+        if let [only] = self.candidates.as_slice()
+            && !only.write
+        {
+            let alone = self.alone(only);
+            if alone.clock < self.ranks[only.rank as usize].due {
+                return Some(alone);
+            }
+        }
+        self.best()
     }
 
     /// Refreshes a rank, which the request that arrived at clock `arrival` meets.
@@ -281,21 +420,37 @@ impl Channel {
         let ready = |bank: Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
         let begin = states().map(ready).max().unwrap_or(0).max(due);
         for slot in banks {
-            slot.bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..slot.bank };
+            slot.bank = Bank { row: NO_ROW, activate: begin + rfc, ..slot.bank };
         }
         self.tally.refreshes += ((due + refi - rank.due) / refi) as i64;
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
         if let Some(log) = &mut self.log {
-            log.push(Sent::Refresh { rank: number, due, begin });
+            log.push(Logged::Sent(Sent::Refresh { rank: number, due, begin }));
         }
     }
 
-    /// Sends the command of a request that does not wait, or of the candidate of `choice`.
+    /// Opens the row of the candidate of `choice`.
+    #[inline(always)]
+    fn open(&mut self, choice: &Choice) {
+        let request = &self.candidates[choice.at];
+        let after_refresh = self.plan.ends_with_refresh();
+        let command = self.plan.push(request.arrival);
+        command.request = *request;
+        (command.clock, command.sends, command.after_refresh) = (choice.clock, Sends::Row, after_refresh);
+        command.entrant.number = 0;
+        command.shared = self.shared;
+        let opened = activate(&self.rules, (&mut self.banks, &mut self.groups, &mut self.ranks), command, choice.clock);
+        self.tally.activates += 1;
+        if let Some(log) = &mut self.log {
+            log.push(Logged::Row(request.bank, opened));
+        }
+    }
+
+    /// Sends the column command of a request that does not wait, or of the candidate of `choice`.
     #[inline(always)]
     fn send(&mut self, alone: Option<&Request>, choice: &Choice) {
-        let rules = &self.rules;
-        let Choice { at, column, activate, outcome } = *choice;
+        let Choice { at, clock: column, activate: activated, sends } = *choice;
         let request = alone.unwrap_or_else(|| &self.candidates[at]);
         let after_refresh = self.plan.ends_with_refresh();
         // Field by field: a whole command would be made elsewhere and copied.
@@ -308,34 +463,29 @@ impl Channel {
                 self.candidates.remove(at);
             }
         }
+        (command.clock, command.sends, command.after_refresh) = (column, sends, after_refresh);
+        command.entrant.number = 0;
+        command.shared = self.shared;
+        let mut row = None;
+        if sends == Sends::Both {
+            let parts = (&mut *self.banks, &mut *self.groups, &mut *self.ranks);
+            row = Some(activate(&self.rules, parts, command, activated));
+            self.tally.activates += 1;
+        } else {
+            command.bank = self.banks[command.request.bank as usize].bank;
+            command.group = self.groups[command.request.group as usize];
+        }
+        let rules = &self.rules;
         let request = &command.request;
         let bank = &mut self.banks[request.bank as usize].bank;
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
+        let outcome = if bank.hits == 0 { bank.outcome } else { Outcome::Hit };
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        command.column = column;
         command.outcome = outcome;
         command.held = held;
-        command.after_refresh = after_refresh;
-        command.entrant.number = 0;
-        command.activation = rank.activations[0];
-        command.activate = rank.activate;
         command.read = rank.read;
-        command.bank = *bank;
-        command.group = *group;
-        command.shared = self.shared;
-        if outcome == Outcome::Hit {
-            bank.hits += 1;
-        } else {
-            let [_, second, third, fourth] = rank.activations;
-            rank.activations = [second, third, fourth, activate + rules.faw];
-            rank.activate = activate + rules.rrd_s;
-            group.activate = activate + rules.rrd_l;
-            bank.row = request.row;
-            bank.hits = 1;
-            bank.column = activate + rules.rcd;
-            bank.precharge = activate + rules.ras;
-        }
+        bank.hits += 1;
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
         let run = if shared.goes_on_with(request) { shared.run.saturating_add(1) } else { 1 };
@@ -379,11 +529,46 @@ impl Channel {
         }
         if let Some(log) = &mut self.log {
             let closed = if rules.closed { Some(bank.precharge) } else { None };
-            let precharge = (outcome == Outcome::Conflict).then(|| request.arrival.max(command.bank.precharge));
-            let row = (outcome != Outcome::Hit).then_some(Opened { activate, precharge });
-            log.push(Sent::Column { request: *request, column, row, closed });
+            log.push(Logged::Sent(Sent::Column { request: *request, column, row, closed }));
         }
         self.tally.count(request.table, outcome, held, 1);
+    }
+}
+
+/// Activates the row of a command's request at clock `at`; fills in what the command keeps of the state before.
+#[inline(always)]
+fn activate(
+    rules: &Rules,
+    (banks, groups, ranks): (&mut [BankQueue], &mut [Group], &mut [Rank]),
+    command: &mut Command,
+    at: u64,
+) -> Opened {
+    let request = &command.request;
+    let bank = &mut banks[request.bank as usize].bank;
+    let group = &mut groups[request.group as usize];
+    let rank = &mut ranks[request.rank as usize];
+    let [oldest, second, third, fourth] = rank.activations;
+    (command.bank, command.group) = (*bank, *group);
+    (command.activation, command.activate) = (oldest, rank.activate);
+    rank.activations = [second, third, fourth, at + rules.faw];
+    rank.activate = at + rules.rrd_s;
+    group.activate = at + rules.rrd_l;
+    let precharge = (bank.row != NO_ROW).then(|| request.arrival.max(bank.precharge));
+    *bank = Bank {
+        row: request.row,
+        hits: 0,
+        opener: request.number,
+        outcome: if precharge.is_some() { Outcome::Conflict } else { Outcome::Miss },
+        activate: bank.activate,
+        column: at + rules.rcd,
+        precharge: at + rules.ras,
+    };
+    Opened {
+        row: request.row,
+        #[cfg(test)]
+        arrival: request.arrival,
+        activate: at,
+        precharge,
     }
 }
 

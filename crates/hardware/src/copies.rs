@@ -81,7 +81,9 @@ impl Copies {
             let line = self.issued.count - copy.first;
             // A core of the destination's socket copies.
             let socket = memory.socket_of_line(copy.to);
-            let ready = memory.read(copy.from + line, false, socket, at);
+            let told = memory.read(copy.from + line, false, socket, at);
+            // Nobody asks when that has come.
+            let ready = memory.arrival(copy.from + line, false, told);
             let written = memory.write(copy.to + line, false, socket, ready);
             // Its buffer is free when its data have gone.
             self.issued.push(copy.to + line, written);

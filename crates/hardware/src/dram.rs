@@ -135,6 +135,9 @@ pub struct Dram {
     channels: Box<[Channel]>,
     #[state(skip)]
     rules: Rules,
+    /// [`Dram::ask_ahead`].
+    #[state(skip)]
+    ahead: bool,
     /// While commands are logged: the number of each channel's latest request before that.
     #[state(skip)]
     before_log: Vec<u32>,
@@ -203,6 +206,7 @@ impl Dram {
             groups_of_rank,
             channels: (0..channels).map(channel).collect(),
             rules,
+            ahead: false,
             before_log: Vec::new(),
             counters: DramCounters::default(),
             latest: 0,
@@ -248,6 +252,7 @@ impl Dram {
             rank: rank as u8,
             write,
             table,
+            batch: 0,
         };
         (&mut self.channels[channel], request)
     }
@@ -263,11 +268,12 @@ impl Dram {
         if !self.timing {
             return now;
         }
+        let ahead = self.ahead;
         let ready = if self.fixed {
             now + self.latency
         } else {
             let (channel, request) = self.request(line, table, false, now);
-            let done = channel.read(request);
+            let done = if ahead { channel.read_ahead(request) } else { channel.read(request) };
             self.clock.cycle(done)
         };
         self.count_read_cycles(table, ready - now);
@@ -278,6 +284,12 @@ impl Dram {
     fn count_read_cycles(&mut self, table: bool, cycles: u64) {
         let DramCounters { table_read_cycles, data_read_cycles, .. } = &mut self.counters;
         *if table { table_read_cycles } else { data_read_cycles } += cycles;
+    }
+
+    /// From now on lines are read that may still be put off ([`Dram::put_off`]), or no longer: who reads is told the earliest
+    /// time that there can be, and asks again when it has come ([`Dram::arrival`]).
+    pub fn ask_ahead(&mut self, ahead: bool) {
+        self.ahead = ahead;
     }
 
     /// The line that has just been read goes on a way of so many cycles, which [`Dram::arrival`] adds.
@@ -302,15 +314,35 @@ impl Dram {
         Some(planned + way)
     }
 
+    /// A read of a line that arrived at cycle `begin` or later arrives `later` cycles later. [`Dram::arrival`] says what
+    /// that changes.
+    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) {
+        if self.timing && !self.fixed {
+            let (begin, clocks) = (self.clock.at(begin), self.clock.at(later));
+            let channel = self.place(line).channel;
+            let arrival = self.channels[channel].put_off(line, begin, clocks);
+            self.latest = self.latest.max(arrival.unwrap_or(0));
+        }
+    }
+
+    /// Counts a line that is written back.
+    #[inline(always)]
+    pub fn count_write(&mut self, table: bool) {
+        let DramCounters { table_writes, data_writes, .. } = &mut self.counters;
+        *if table { table_writes } else { data_writes } += 1;
+    }
+
     /// Writes a line back at cycle `now`. It waits in its channel's write queue. Returns the cycle in which that has
     /// room for it.
     #[inline]
     pub fn write(&mut self, line: u64, table: bool, now: u64) -> u64 {
-        if table {
-            self.counters.table_writes += 1;
-        } else {
-            self.counters.data_writes += 1;
-        }
+        self.count_write(table);
+        self.send_write(line, table, now)
+    }
+
+    /// [`Dram::write`] of a line that [`Dram::count_write`] has counted.
+    #[inline]
+    pub fn send_write(&mut self, line: u64, table: bool, now: u64) -> u64 {
         if !self.timing || self.fixed {
             return now;
         }
@@ -388,7 +420,7 @@ impl Dram {
             table_row_hits: sum(|tally| tally.outcomes[3]),
             table_row_misses: sum(|tally| tally.outcomes[4]),
             table_row_conflicts: sum(|tally| tally.outcomes[5]),
-            activates: sum(Tally::activates),
+            activates: sum(|tally| tally.activates),
             refresh_waits: sum(|tally| tally.held),
             reads_forwarded: sum(|tally| tally.forwarded),
             writes_merged: sum(|tally| tally.merged),

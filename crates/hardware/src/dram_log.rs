@@ -44,6 +44,21 @@ pub struct DramAccess {
 pub enum DramEvent {
     /// A line is read or written.
     Access(DramAccess),
+    /// A row is opened, and closed again before a line of it is read or written: for a refresh, or for an older request.
+    Unused {
+        /// The channel.
+        channel: usize,
+        /// The rank of the channel.
+        rank: usize,
+        /// The bank of the rank.
+        bank: usize,
+        /// The row.
+        row: u32,
+        /// Another row is closed: begin and end, in ticks of 1/64 core cycle.
+        precharge: Option<(u64, u64)>,
+        /// The row is opened: begin and end.
+        activate: (u64, u64),
+    },
     /// A rank is refreshed.
     Refresh {
         /// The channel.
@@ -62,6 +77,10 @@ pub enum DramEvent {
 /// How a row was opened, in clocks of DRAM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
+    pub row: u32,
+    /// When the request came for which it was.
+    #[cfg(test)]
+    pub arrival: u64,
     pub activate: u64,
     /// When another row was closed before.
     pub precharge: Option<u64>,
@@ -74,16 +93,26 @@ pub(crate) enum Sent {
     Column {
         request: Request,
         column: u64,
-        /// Unless the row was open.
+        /// If it is the first to use the row.
         row: Option<Opened>,
         /// When the row is closed again, if it does not stay open.
         closed: Option<u64>,
     },
+    /// A row of a bank was opened, and closed again before a column command.
+    Unused(u16, Opened),
     Refresh {
         rank: usize,
         due: u64,
         begin: u64,
     },
+}
+
+/// What a channel keeps of what it has sent until somebody takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Logged {
+    Sent(Sent),
+    /// A row of a bank is opened, ahead of the column command that uses it.
+    Row(u16, Opened),
 }
 
 /// The event of what a channel with `banks` banks a rank has sent. Requests up to number `before` came before
@@ -96,6 +125,14 @@ pub(crate) fn event(sent: &Sent, channel: usize, banks: usize, rules: &Rules, cl
             let (from, until) = span(begin, rules.rfc);
             DramEvent::Refresh { channel, rank, due: at(due), from, until }
         }
+        Sent::Unused(bank, opened) => DramEvent::Unused {
+            channel,
+            rank: usize::from(bank) / banks,
+            bank: usize::from(bank) % banks,
+            row: opened.row,
+            precharge: opened.precharge.map(|precharge| span(precharge, rules.rp)),
+            activate: span(opened.activate, rules.rcd),
+        },
         Sent::Column { request, column, row, closed } => {
             let begin = column + if request.write { rules.cwl } else { rules.cl };
             DramEvent::Access(DramAccess {

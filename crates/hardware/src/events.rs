@@ -19,6 +19,8 @@ pub enum EventKind {
     /// An MSHR of the first level may be free for the load or the store that has waited longest for one. The
     /// place is none.
     Admit,
+    /// The page walk of an access gets its walker, as was said.
+    Begin,
 }
 
 /// An event of a window.
@@ -101,7 +103,7 @@ impl EventQueue {
     /// Adds an event of the record at `place` in the window.
     #[inline]
     pub fn push(&mut self, at: u64, record: usize, kind: EventKind) {
-        let last = if kind == EventKind::Join { LAST } else { 0 };
+        let last = if matches!(kind, EventKind::Join | EventKind::Begin) { LAST } else { 0 };
         let event = last | (record as u32) << KIND_BITS | kind as u32;
         if self.in_wheel == u64::MAX {
             self.base = at.saturating_sub(BEFORE);
@@ -242,7 +244,8 @@ fn event(at: u64, what: u32) -> Event {
         2 => EventKind::Join,
         3 => EventKind::Arrive,
         4 => EventKind::Own,
-        _ => EventKind::Admit,
+        5 => EventKind::Admit,
+        _ => EventKind::Begin,
     };
     Event { at, place: (what & !LAST) >> KIND_BITS, kind }
 }

@@ -23,7 +23,7 @@ use ambulator_base::{
 use levels::{FirstLevel, Request, SecondLevel, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unawaited::{Unawaited, UnderWay};
+use unawaited::{Due, UnderWay};
 
 /// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
@@ -126,7 +126,7 @@ impl Hierarchy {
             second: SecondLevel {
                 cache: cache(&spec.l2, 2, spec.l1d.latency, core),
                 prefetcher: Prefetcher::new(&spec.l2),
-                unawaited: Unawaited::new(),
+                unawaited: Due::new(),
                 socket: 0,
             },
         };
@@ -138,7 +138,8 @@ impl Hierarchy {
                 copies: Copies::new(),
                 zeroing: ZeroWrites::new(cores, &spec.dram, clock_mhz),
                 background: false,
-                evicting: Unawaited::new(),
+                leaving: Due::new(),
+                evicting: Due::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
                 intermediate: None,
             },
@@ -169,6 +170,7 @@ impl Hierarchy {
             }
             second.unawaited.clear();
         }
+        self.shared.write_due(u64::MAX);
         self.shared.llc.set_timed(timed);
         self.shared.evicting.clear();
         if timed && self.shared.background {
@@ -283,15 +285,25 @@ impl Hierarchy {
     #[inline]
     pub fn arrival(&mut self, core: usize, at: PhysAddr, is_table: bool, told: Cycle) -> Cycle {
         let line = at.line();
-        let place = match &self.shared.intermediate {
-            Some(map) => map.line(line).unwrap_or(line),
-            None => line,
-        };
+        let place = self.shared.place_of(line);
         let ready = self.shared.dram.arrival(place, is_table, told.0);
         if ready > told.0 {
             self.delay(core, line, told.0, ready);
         }
         Cycle(ready)
+    }
+
+    /// From now on a core asks for lines of page tables ahead, or no longer: it is told the earliest time at which they can
+    /// be there, may put them off ([`Hierarchy::put_off`]), and asks for [`Hierarchy::arrival`].
+    pub fn ask_ahead(&mut self, ahead: bool) {
+        self.shared.dram.ask_ahead(ahead);
+    }
+
+    /// A line of main memory, of a page table, that a core was to ask for from `begin` on is asked for `later` cycles
+    /// later. [`Hierarchy::arrival`] says when it arrives.
+    pub fn put_off(&mut self, at: PhysAddr, begin: Cycle, later: u64) {
+        let place = self.shared.place_of(at.line());
+        self.shared.dram.put_off(place, begin.0, later);
     }
 
     /// Asks whether the lines have arrived that a core's prefetchers and designs have fetched and that were to be there
@@ -301,6 +313,9 @@ impl Hierarchy {
         if self.cores[core].second.unawaited.is_due(now.0) {
             self.ask_for_due(core, now);
         }
+        if self.shared.leaving.is_due(now.0) {
+            self.shared.write_due(now.0);
+        }
     }
 
     #[cold]
@@ -309,7 +324,7 @@ impl Hierarchy {
             let UnderWay { line, is_table, told } = fetched;
             let ready = self.arrival(core, PhysAddr(line * LINE_BYTES), is_table, Cycle(told)).0;
             if ready > told {
-                self.cores[core].second.unawaited.push(UnderWay { told: ready, ..fetched });
+                self.cores[core].second.unawaited.push(ready, UnderWay { told: ready, ..fetched });
             }
         }
     }
@@ -458,6 +473,7 @@ impl Hierarchy {
 
     /// Performs the writes that main memory still queues, and those of zeroing: no further reads come.
     pub fn drain_writes(&mut self) {
+        self.shared.write_due(u64::MAX);
         self.shared.zeroing.advance(u64::MAX, &mut self.shared.dram);
         self.shared.dram.drain();
     }

@@ -225,15 +225,48 @@ impl MainMemory {
         }
     }
 
-    /// Writes a line back from `socket` at cycle `now`.
+    /// [`Dram::ask_ahead`] of all nodes.
+    pub fn ask_ahead(&mut self, ahead: bool) {
+        self.drams_mut().for_each(|dram| dram.ask_ahead(ahead));
+    }
+
+    /// A read of a line that was asked for at cycle `begin` or later is asked for `later` cycles later.
+    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) {
+        match &mut self.nodes {
+            None => self.first.put_off(line, begin, later),
+            Some(nodes) => {
+                if let Some(dram) = nodes.dram(&mut self.first, line) {
+                    dram.put_off(line, begin, later);
+                }
+            }
+        }
+    }
+
+    /// Counts a line that is written back from `socket`, now or later.
     #[inline(always)]
+    pub fn count_write(&mut self, line: u64, table: bool, socket: u8) {
+        match &mut self.nodes {
+            None => self.first.count_write(table),
+            Some(nodes) => nodes.count_write(&mut self.first, line, table, socket.into()),
+        }
+    }
+
+    /// Writes a line back from `socket` at cycle `now`.
+    #[inline]
     pub fn write(&mut self, line: u64, table: bool, socket: u8, now: u64) -> Written {
+        self.count_write(line, table, socket);
+        self.send_write(line, table, socket, now)
+    }
+
+    /// [`MainMemory::write`] of a line that [`MainMemory::count_write`] has counted.
+    #[inline(always)]
+    pub fn send_write(&mut self, line: u64, table: bool, socket: u8, now: u64) -> Written {
         match &mut self.nodes {
             None => {
-                let at = self.first.write(line, table, now);
+                let at = self.first.send_write(line, table, now);
                 Written { at, waited: at - now }
             }
-            Some(nodes) => nodes.write(&mut self.first, line, table, socket.into(), now),
+            Some(nodes) => nodes.send_write(&mut self.first, line, table, socket.into(), now),
         }
     }
 
@@ -279,7 +312,7 @@ impl MainMemory {
             for event in &mut to[from..] {
                 match event {
                     DramEvent::Access(access) => access.channel += before,
-                    DramEvent::Refresh { channel, .. } => *channel += before,
+                    DramEvent::Unused { channel, .. } | DramEvent::Refresh { channel, .. } => *channel += before,
                 }
             }
             before += dram.bus().1 as usize;
@@ -425,24 +458,30 @@ impl Nodes {
     }
 
     #[inline(never)]
-    fn write(&mut self, first: &mut Dram, line: u64, table: bool, socket: usize, now: u64) -> Written {
+    fn count_write(&mut self, first: &mut Dram, line: u64, table: bool, socket: usize) {
         let number = self.node_of(line);
-        let Nodes { nodes, devices, wires, interconnect, timing, besides, .. } = self;
-        let Node { socket: home, link, counters, .. } = &mut nodes[number];
-        let remote = *home != socket;
+        let Node { socket: home, counters, .. } = &mut self.nodes[number];
         counters.writes += 1;
-        counters.remote_writes += u64::from(remote);
-        let device = number.checked_sub(1).map(|other| &mut devices[other]);
-        if !*timing {
-            match device {
-                None => _ = first.write(line, table, now),
-                Some(Device::Dram(dram)) => _ = dram.write(line, table, now),
-                Some(Device::Persistent(_)) => {
-                    *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
-                }
+        counters.remote_writes += u64::from(*home != socket);
+        match number.checked_sub(1).map(|other| &mut self.devices[other]) {
+            None => first.count_write(table),
+            Some(Device::Dram(dram)) => dram.count_write(table),
+            Some(Device::Persistent(_)) => {
+                *if table { &mut self.besides.table_writes } else { &mut self.besides.data_writes } += 1;
             }
+        }
+    }
+
+    #[inline(never)]
+    fn send_write(&mut self, first: &mut Dram, line: u64, table: bool, socket: usize, now: u64) -> Written {
+        if !self.timing {
             return Written { at: now, waited: 0 };
         }
+        let number = self.node_of(line);
+        let Nodes { nodes, devices, wires, interconnect, .. } = self;
+        let Node { socket: home, link, counters, .. } = &mut nodes[number];
+        let remote = *home != socket;
+        let device = number.checked_sub(1).map(|other| &mut devices[other]);
         let (mut at, mut least) = (now << TICK_SHIFT, now << TICK_SHIFT);
         if remote {
             least += interconnect.0 / 2;
@@ -458,13 +497,12 @@ impl Nodes {
             None => first,
             Some(Device::Dram(dram)) => dram,
             Some(Device::Persistent(medium)) => {
-                *if table { &mut besides.table_writes } else { &mut besides.data_writes } += 1;
                 let begin = medium.medium.take(at, medium.write_line);
                 return Written { at: cycles(begin + medium.write), waited: waited + cycles(begin - at) };
             }
         };
         let sent = cycles(at);
-        let at = dram.write(line, table, sent);
+        let at = dram.send_write(line, table, sent);
         Written { at, waited: waited + at - sent }
     }
 }

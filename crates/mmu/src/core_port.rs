@@ -35,6 +35,8 @@ pub struct AwaitedTable {
     pub arrives: Cycle,
     /// The walk, once it has a walker.
     pub walk: Option<WalkOnWalker>,
+    /// The walk waits for a walker: its loads come only then.
+    pub ahead: bool,
 }
 
 /// A walk on one of a core's walkers.
@@ -42,6 +44,8 @@ pub struct AwaitedTable {
 pub struct WalkOnWalker {
     /// [`WalkInFlight::number`](ambulator_hardware::WalkInFlight::number).
     pub number: u16,
+    /// When it is said to begin.
+    pub begins: Cycle,
     /// When it is said to end.
     pub ends: Cycle,
     /// It waited for the walker, which another walk had.
@@ -83,7 +87,14 @@ impl CorePort<'_> {
         }
         // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
         // earlier.
-        let sent = Cycle(now.0.saturating_sub(self.nearer));
+        let mut sent = Cycle(now.0.saturating_sub(self.nearer));
+        if self.awaited.ahead && self.awaited.arrives > Cycle(0) && now >= self.awaited.arrives {
+            // It waits for a load before, which comes from main memory.
+            self.ask_ahead(false);
+            let AwaitedTable { at, arrives, .. } = *self.awaited;
+            let ready = self.hierarchy.arrival(self.core, at, true, arrives);
+            sent = sent.after(ready.since(arrives));
+        }
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
         match access.served {
@@ -93,12 +104,19 @@ impl CorePort<'_> {
             Served::Dram => {
                 self.traffic.dram += 1;
                 if access.ready >= self.awaited.arrives {
-                    *self.awaited = AwaitedTable { at, arrives: access.ready, walk: None };
+                    (self.awaited.at, self.awaited.arrives) = (at, access.ready);
+                    self.awaited.walk = None;
                 }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }
         }
         (access.ready.max(now), access.served)
+    }
+
+    /// A walk waits for a walker, or no longer: it asks for the first line that it reads from main memory ahead.
+    pub(crate) fn ask_ahead(&mut self, ahead: bool) {
+        self.awaited.ahead = ahead;
+        self.hierarchy.ask_ahead(ahead);
     }
 
     /// Starts a fetch of a data line (speculation) without waiting.

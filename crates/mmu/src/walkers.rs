@@ -12,6 +12,8 @@ struct Interval {
     asked: u64,
     /// The latest end of the walks up to this one.
     latest_end: u64,
+    /// By how many cycles it begins and ends later than who waits for it has been told.
+    put_off: u64,
 }
 
 /// The bound on concurrent walks, and the walks in flight.
@@ -39,6 +41,8 @@ pub struct WalkerPool {
     last: Box<[(u64, u64)]>,
     /// All walkers are busy from here until the first of the last walks ends.
     busy_from: u64,
+    /// Walks for which nobody waits and that have not begun.
+    behind: Vec<u32>,
     /// Room for the ends of walks that another one waits for.
     #[state(skip)]
     ends: Vec<u64>,
@@ -51,6 +55,9 @@ pub(crate) struct Delay {
     /// Cycles by which it got its walker later.
     pub queued: u64,
 }
+
+/// Walks for which nobody waits and that have not begun, at most.
+const MOST_BEHIND: usize = 64;
 
 /// Maximum number of remembered walks: more than can wait in a core's window.
 const REMEMBERED: usize = WalkInFlight::NUMBERS;
@@ -66,6 +73,7 @@ impl WalkerPool {
             asked: 0,
             last: vec![(0, 0); walkers].into(),
             busy_from: 0,
+            behind: Vec::new(),
             ends: Vec::with_capacity(REMEMBERED),
         }
     }
@@ -132,7 +140,7 @@ impl WalkerPool {
         let place = self.number as usize % REMEMBERED;
         // All walkers may not have been busy without a walk that is forgotten.
         self.busy_from = self.busy_from.max(self.walks[place].end);
-        self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end };
+        self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end, ..Interval::default() };
         let (_, free_from) = self.last[0];
         if end > free_from {
             self.end_last(0, (from.0, end));
@@ -141,6 +149,36 @@ impl WalkerPool {
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
         }
         place as u16
+    }
+
+    /// [`WalkerPool::occupy`] for a walk for which nobody waits, so that nobody asks whether it begins.
+    pub fn occupy_behind(&mut self, asked: Cycle, from: Cycle, until: Cycle) {
+        self.occupy(asked, from, until);
+        if self.behind.len() == MOST_BEHIND {
+            self.behind.remove(0);
+        }
+        self.behind.push(self.number);
+    }
+
+    /// Those that nobody waits for and that were said to begin by `now` have got their walkers, or get them later.
+    fn begin_behind(&mut self, now: u64) {
+        let mut behind = std::mem::take(&mut self.behind);
+        behind.retain(|&number| {
+            if self.number.wrapping_sub(number) as usize >= REMEMBERED {
+                return false;
+            }
+            let mut said = *self.walk(number);
+            while said.start <= now {
+                let later = self.free_before(number, &said).saturating_sub(said.start);
+                if later == 0 {
+                    return false;
+                }
+                self.move_to(number, &said, (said.start + later, said.end + later));
+                said = *self.walk(number);
+            }
+            true
+        });
+        self.behind = behind;
     }
 
     /// A walk from `start` to `end` is one of those that end last, in place of the one at `place`, which ends before it.
@@ -161,15 +199,44 @@ impl WalkerPool {
         self.last.iter().fold(0, |latest, walk| latest.max(walk.0))
     }
 
+    /// The number of a walk of the latest [`WalkInFlight::NUMBERS`].
+    fn number_of(&self, number: u16) -> u32 {
+        // How many walks came after it.
+        let after = self.number.wrapping_sub(u32::from(number)) % REMEMBERED as u32;
+        self.number.wrapping_sub(after)
+    }
+
+    /// Cycles after which walk `number`, of which this was `said`, gets its walker.
+    fn waits(&mut self, number: u32, said: &Interval) -> u64 {
+        if said.start > said.asked { self.free_before(number, said).saturating_sub(said.start) } else { 0 }
+    }
+
+    /// Walk `number` was said to get a walker now. Returns by how many cycles it gets it later, because walks that asked
+    /// before it are late; it ends later then, too.
+    pub(crate) fn begin(&mut self, number: u16) -> u64 {
+        let number = self.number_of(number);
+        self.begin_behind(self.walk(number).start);
+        let said = *self.walk(number);
+        let later = self.waits(number, &said);
+        if later > 0 {
+            self.walk_mut(number).put_off += later;
+            self.move_to(number, &said, (said.start + later, said.end + later));
+        }
+        later
+    }
+
+    /// By how many cycles walk `number` begins and ends later ([`WalkerPool::begin`]) than was said the last time.
+    pub(crate) fn take_put_off(&mut self, number: u16) -> u64 {
+        let number = self.number_of(number);
+        std::mem::take(&mut self.walk_mut(number).put_off)
+    }
+
     /// Walk `number` has come to the end that was said, and ends `late` cycles later. If it waited for a walker, it also
     /// begins later, if walks that asked before it are late.
     pub(crate) fn delay(&mut self, number: u16, late: u64) -> Delay {
-        // How many walks came after it.
-        let after = self.number.wrapping_sub(u32::from(number)) % REMEMBERED as u32;
-        let number = self.number.wrapping_sub(after);
+        let number = self.number_of(number);
         let said = *self.walk(number);
-        let queued =
-            if said.start > said.asked { self.free_before(number, &said).saturating_sub(said.start) } else { 0 };
+        let queued = self.waits(number, &said);
         if queued + late > 0 {
             self.move_to(number, &said, (said.start + queued, said.end + queued + late));
         }
@@ -252,6 +319,25 @@ mod tests {
         pool.occupy(Cycle(10), Cycle(10), Cycle(60));
         assert_eq!(pool.start(Cycle(20)), Cycle(60));
         assert_eq!(pool.start(Cycle(70)), Cycle(70));
+    }
+
+    #[test]
+    fn a_walk_that_waits_for_a_late_one_begins_and_ends_later() {
+        let mut pool = WalkerPool::new(1);
+        let first = pool.occupy(Cycle(0), Cycle(0), Cycle(100));
+        let second = pool.occupy(Cycle(10), pool.start(Cycle(10)), Cycle(200));
+        let third = pool.occupy(Cycle(20), pool.start(Cycle(20)), Cycle(300));
+        // Main memory serves the first 50 cycles later.
+        assert_eq!((pool.delay(first, 50).queued, pool.begin(second)), (0, 50));
+        // It begins as was said then; and the third after it.
+        assert_eq!((pool.begin(second), pool.begin(third)), (0, 50));
+        // Who waits is told once.
+        assert_eq!((pool.take_put_off(second), pool.take_put_off(second)), (50, 0));
+        // What is late beyond that: the second's load by 30 cycles, from 250 to 280.
+        let Delay { cycles, queued } = pool.delay(second, 30);
+        assert_eq!((cycles, queued), (100, 0));
+        assert_eq!((pool.begin(third), pool.take_put_off(third)), (30, 80));
+        assert_eq!(pool.start(Cycle(150)), Cycle(380));
     }
 
     #[test]

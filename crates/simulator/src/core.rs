@@ -221,8 +221,8 @@ impl Core {
     /// or a walker.
     #[inline(always)]
     pub fn awaited_walk(&self, translated: Cycle) -> AwaitedWalk {
-        let AwaitedTable { at, arrives, walk } = self.awaited_table;
-        let Some(WalkOnWalker { number, ends, waited }) = walk else { return AwaitedWalk::default() };
+        let AwaitedTable { at, arrives, walk, .. } = self.awaited_table;
+        let Some(WalkOnWalker { number, ends, waited, .. }) = walk else { return AwaitedWalk::default() };
         let (table, until) = match arrives {
             Cycle(0) if waited => (None, ends),
             Cycle(0) => return AwaitedWalk::default(),
@@ -232,6 +232,35 @@ impl Core {
             return AwaitedWalk::default();
         }
         AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number, waited })
+    }
+
+    /// A load or a store has issued: its page walk may wait for a walker.
+    #[inline(always)]
+    pub fn await_walker(&mut self, place: u32, walk: AwaitedWalk) {
+        if let Some(WalkOnWalker { begins, waited: true, .. }) = self.awaited_table.walk
+            && !walk.is_none()
+            && !walk.is_joined()
+        {
+            self.window.begin_later(place, begins);
+        }
+    }
+
+    /// A walk that waited for a walker was said to get one in `event`: if walks before it are late, it asks for its line
+    /// of main memory only later.
+    #[inline(never)]
+    pub fn begin_walk(&mut self, hierarchy: &mut Hierarchy, event: Event) {
+        let walk = self.window.walk_of(event.place);
+        if walk.is_none() || walk.is_joined() {
+            return;
+        }
+        let (now, WalkInFlight { table, number: walk, .. }) = (Cycle(event.at), walk.walk());
+        let later = self.mmu.begin_walk(walk);
+        if later > 0 {
+            if let Some(at) = table {
+                hierarchy.put_off(at, now, later);
+            }
+            self.window.begin_later(event.place, now.after(later));
+        }
     }
 
     /// Whether an access of `va` that was to ask for its line in `event` is not translated yet, because main memory has
@@ -263,9 +292,14 @@ impl Core {
             self.mmu.joined_late(va, told)
         } else {
             let WalkInFlight { table, after, number: walk, waited } = walk.walk();
-            let arrives = Cycle(told.0.saturating_sub(after));
-            let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
-            if late == 0 && !waited { 0 } else { self.mmu.delay_walk(walk, va, told, late) }
+            let put_off = if waited { self.mmu.put_off_walk(walk, va, told) } else { 0 };
+            if put_off > 0 {
+                put_off
+            } else {
+                let arrives = Cycle(told.0.saturating_sub(after));
+                let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
+                if late == 0 && !waited { 0 } else { self.mmu.delay_walk(walk, va, told, late) }
+            }
         };
         if late > 0 {
             self.window.ask_later(event.place, told.after(late));

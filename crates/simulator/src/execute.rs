@@ -284,6 +284,11 @@ impl Machine {
                 cores[number].arrive(number, hierarchy, event);
                 Ok(())
             }
+            EventKind::Begin => {
+                let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                cores[number].begin_walk(hierarchy, event);
+                Ok(())
+            }
             EventKind::Admit => {
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
                 cores[number].admit(number, hierarchy, Cycle(event.at));
@@ -306,6 +311,7 @@ impl Machine {
         } else {
             AwaitedWalk::JOINED
         };
+        core.await_walker(event.place, walk);
         let verified = Cycle(0);
         let mut flight =
             InFlight { record: *record, issued, at, second: at, translated: ready, verified, translation, walk };

@@ -271,6 +271,10 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             self.core.admit(self.number, self.hierarchy, Cycle(event.at));
             return true;
         }
+        if event.kind == EventKind::Begin {
+            self.core.begin_walk(self.hierarchy, event);
+            return true;
+        }
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };
         let now = Cycle(event.at);
         if matches!(event.kind, EventKind::Ask | EventKind::Join) {

@@ -1,14 +1,18 @@
 //! Which of a channel's requests goes next: first ready, first come, first served, with the caps of `DramSpec`.
 
-use super::{BankQueue, Channel, NO_ROW, Outcome, Rank, Request, Rules, Shared};
+use super::{BankQueue, Channel, NO_ROW, Rank, Request, Rules, Shared};
+use crate::plan::Sends;
 
 /// A command that can be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Choice {
+    /// The place of the candidate.
     pub at: usize,
-    pub column: u64,
+    pub sends: Sends,
+    /// When; of an activation and a column command, the column command.
+    pub clock: u64,
+    /// When the row is activated, if both are sent.
     pub activate: u64,
-    pub outcome: Outcome,
 }
 
 impl Channel {
@@ -28,74 +32,67 @@ impl Channel {
             column = column.max((shared.bus + self.rules.rtrs).saturating_sub(latency));
         }
         if bank.row == request.row {
-            return Choice { at: 0, column: column.max(bank.column), activate: 0, outcome: Outcome::Hit };
+            return Choice { at: 0, sends: Sends::Column, clock: column.max(bank.column), activate: 0 };
         }
-        let (ready, outcome) = if bank.row == NO_ROW {
-            (request.arrival.max(bank.activate), Outcome::Miss)
+        let ready = if bank.row == NO_ROW {
+            request.arrival.max(bank.activate)
         } else {
-            (request.arrival.max(bank.precharge) + self.rules.rp, Outcome::Conflict)
+            request.arrival.max(bank.precharge) + self.rules.rp
         };
-        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[0]);
-        Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
+        let activate = ready.max(group.activate).max(rank.activates());
+        Choice { at: 0, sends: Sends::Both, clock: column.max(activate + self.rules.rcd), activate }
     }
 
-    /// The oldest candidate, if the bus must turn around for it, it has waited for as long as a run takes, and its rank
-    /// need not be refreshed first.
+    /// The clock from which on only the oldest candidate's column command may be sent, because the bus has served others
+    /// for long for which it need not turn around. Not before a refresh of its rank has ended.
     #[cold]
-    fn turn(&self) -> Option<Choice> {
+    fn turn(&self) -> u64 {
         let Rules { turn_cap, burst, .. } = self.rules;
-        let oldest = self.candidates.last()?;
-        let rank = &self.ranks[oldest.rank as usize];
-        let last = self.plan.last_column();
-        if self.shared.goes_on_with(oldest)
-            || rank.refreshed > last
-            || last + burst < oldest.arrival + u64::from(turn_cap) * burst
-        {
-            return None;
-        }
-        let choice = Choice { at: self.candidates.len() - 1, ..self.alone(oldest) };
-        (choice.column < rank.due).then_some(choice)
+        let turns = self.candidates.last().filter(|oldest| !self.shared.goes_on_with(oldest));
+        turns.map_or(u64::MAX, |oldest| {
+            (oldest.arrival + u64::from(turn_cap) * burst).max(self.ranks[oldest.rank as usize].refreshed)
+        })
     }
 
-    /// The candidate whose column command can be sent first; among equals the oldest. After a long run, the oldest.
+    /// The next command: the column command or activation that can be sent first; among equals a column command, and the
+    /// oldest candidate's.
     #[inline(always)]
     pub(super) fn best(&mut self) -> Option<Choice> {
-        if self.shared.run >= self.rules.turn_cap
-            && let Some(oldest) = self.turn()
-        {
-            return Some(oldest);
-        }
+        let turn = if self.shared.run >= self.rules.turn_cap { self.turn() } else { u64::MAX };
         if self.candidates.len() - self.released > self.rules.read_queue {
-            return self.best_of_full_window();
+            return self.best_of_full_window(turn);
         }
         // Most channels have one rank, whose limits are the same for all, and whose turn on the bus it always is.
-        if self.ranks.len() == 1 { self.best_of::<true, false>() } else { self.best_of::<false, false>() }
+        if self.ranks.len() == 1 { self.best_of::<true, false>(turn) } else { self.best_of::<false, false>(turn) }
     }
 
     /// The same where more reads wait than the window holds.
     #[cold]
-    fn best_of_full_window(&mut self) -> Option<Choice> {
-        self.best_of::<false, true>()
+    fn best_of_full_window(&mut self, turn: u64) -> Option<Choice> {
+        self.best_of::<false, true>(turn)
     }
 
     #[inline(always)]
-    fn best_of<const ONE_RANK: bool, const FULL: bool>(&mut self) -> Option<Choice> {
+    fn best_of<const ONE_RANK: bool, const FULL: bool>(&mut self, turn_from: u64) -> Option<Choice> {
         let Shared { read_floor, write_floor, .. } = self.shared;
-        let floor = read_floor.min(write_floor);
-        let Channel { rules, banks, groups, ranks, shared, candidates, release, .. } = self;
+        let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
         let (banks, groups) = (&mut **banks, &**groups);
         let Rules { rcd, rp, turn, row_hit_cap, .. } = *rules;
         self.scan += 1;
         let scan = self.scan;
         let mut reads = 0;
-        let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activate.max(rank.activations[0]));
+        let limits = |rank: &Rank| (read_floor.max(rank.read), rank.activates());
         let (mut rank_read, mut rank_activate) = limits(&ranks[0]);
-        // Of the best so far: its place, its command's clock, and its activation's.
-        let (mut best_at, mut best_column, mut best_activate) = (0, u64::MAX, 0);
+        // The best column command so far, and the best activation: the place of its candidate, and its clock.
+        let (mut column_at, mut best_column) = (usize::MAX, u64::MAX);
+        let (mut row_at, mut best_row) = (usize::MAX, u64::MAX);
+        // When the column commands of older writes and reads can be sent, each the first of its bank.
+        let (mut oldest_write, mut oldest_read) = (u64::MAX, u64::MAX);
+        let oldest = candidates.len().wrapping_sub(1);
         for (at, request) in candidates.iter().enumerate().rev() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if arrival >= best_column {
+            if arrival >= best_column || arrival > best_row {
                 break;
             }
             if FULL && !request.write {
@@ -106,54 +103,68 @@ impl Channel {
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let hits = bank.row == request.row;
-            // Behind an older request for another row, which is precharged for as soon as it can be.
-            let behind = *scanned == scan;
-            if behind && (!hits || arrival >= *blocked || bank.hits >= row_hit_cap) {
-                continue;
+            let is_first = *scanned != scan;
+            if is_first {
+                (*scanned, *blocked) = (scan, u64::MAX);
             }
             if !ONE_RANK {
                 (rank_read, rank_activate) = limits(&ranks[request.rank as usize]);
             }
             let group = &groups[request.group as usize];
-            let (mut column, mut activate) = (arrival.max(bank.column), 0);
             if !hits {
                 let precharge = arrival.max(bank.precharge);
-                (*scanned, *blocked) = (scan, precharge);
-                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
-                activate = rank_activate.max(ready);
-                // Most others than the first go no further.
-                if activate + rcd >= best_column {
+                *blocked = precharge.min(*blocked);
+                // Another row is opened for the oldest request of a bank alone.
+                if !is_first {
                     continue;
                 }
-                activate = activate.max(group.activate);
-                column = activate + rcd;
+                let ready = if bank.row == NO_ROW { arrival.max(bank.activate) } else { precharge + rp };
+                let activate = ready.max(rank_activate).max(group.activate);
+                let oldest = if request.write { &mut oldest_write } else { &mut oldest_read };
+                *oldest = (*oldest).min(activate + rcd);
+                if activate < best_row {
+                    (row_at, best_row) = (at, activate);
+                }
+                continue;
             }
-            column = column.max(group.column).max(if request.write { write_floor } else { rank_read.max(group.read) });
+            // Behind an older request for another row, which is precharged for as soon as it can be.
+            if *blocked != u64::MAX && (arrival >= *blocked || bank.hits >= row_hit_cap) {
+                continue;
+            }
+            let floor = if request.write { write_floor } else { rank_read.max(group.read) };
+            let mut column = arrival.max(bank.column).max(group.column).max(floor);
             if !ONE_RANK && request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if column >= best_column || (behind && column >= *blocked) {
+            if column >= *blocked || (column >= turn_from && at != oldest) {
                 continue;
             }
-            // Row hits that came since the batch go before a write of it only if they do not delay it: or they
-            // would go on for ever.
-            let late = hits && !request.write && arrival > *release;
-            if late && column + turn > best_column && candidates[best_at].write {
-                continue;
+            if request.write {
+                if is_first {
+                    oldest_write = oldest_write.min(column);
+                }
+            } else {
+                // A row hit that came later goes before a write only if it does not delay it: or they would go on for
+                // ever. What waits for an older read anyhow is not delayed, nor by one for which the row was opened.
+                if column + turn > oldest_write && oldest_write <= oldest_read && bank.opener != request.number {
+                    continue;
+                }
+                oldest_read = oldest_read.min(column);
             }
-            (best_at, best_column, best_activate) = (at, column, activate);
-            // No command can be sent before.
-            if column <= floor {
-                break;
+            if column < best_column {
+                (column_at, best_column) = (at, column);
             }
         }
-        let request = candidates.get(best_at)?;
-        let outcome = match banks[request.bank as usize].bank.row {
-            row if row == request.row => Outcome::Hit,
-            NO_ROW => Outcome::Miss,
-            _ => Outcome::Conflict,
-        };
-        Some(Choice { at: best_at, column: best_column, activate: best_activate, outcome })
+        if best_column <= best_row {
+            (column_at < candidates.len()).then_some(Choice {
+                at: column_at,
+                sends: Sends::Column,
+                clock: best_column,
+                activate: 0,
+            })
+        } else {
+            Some(Choice { at: row_at, sends: Sends::Row, clock: best_row, activate: best_row })
+        }
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Request {
     pub rank: u8,
     pub write: bool,
     pub table: bool,
+    /// Of a released write: the number of its batch.
+    pub batch: u8,
 }
 
 impl Request {
@@ -80,6 +82,9 @@ pub(crate) struct Bank {
     pub row: u32,
     /// Column commands to the open row.
     pub(super) hits: u32,
+    /// The number of the request for which it was opened, and what that met.
+    pub(super) opener: u32,
+    pub(super) outcome: Outcome,
     /// When a row can be activated, while none is open.
     pub(super) activate: u64,
     /// When the open row takes a column command.
@@ -93,14 +98,13 @@ pub(crate) struct Bank {
 #[repr(align(64))]
 pub(super) struct BankQueue {
     pub(super) bank: Bank,
-    /// The scan that met a request for another row than the open one, and when the oldest such request could
-    /// precharge.
+    /// The scan that last met a request of the bank, and when the oldest one for another row than the open one can
+    /// precharge; `u64::MAX` if it met none.
     pub(super) scan: u64,
     pub(super) blocked: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, State)]
-#[repr(align(32))]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
     pub column: u64,
@@ -118,6 +122,14 @@ pub(crate) struct Rank {
     /// When its next refresh is due, and when the last one ended.
     pub(super) due: u64,
     pub(super) refreshed: u64,
+}
+
+impl Rank {
+    /// When it takes an activation, whatever its banks and groups do.
+    #[inline(always)]
+    pub(super) fn activates(&self) -> u64 {
+        self.activate.max(self.activations[0])
+    }
 }
 
 /// What all requests of the channel share.
@@ -147,6 +159,8 @@ impl Shared {
 pub(crate) struct Tally {
     /// Hits, misses and conflicts of data, then of tables.
     pub outcomes: [i64; 6],
+    /// Rows activated, also those that a refresh closed before their column commands.
+    pub activates: i64,
     pub held: i64,
     pub forwarded: i64,
     pub merged: i64,
@@ -162,12 +176,6 @@ impl Tally {
         if held {
             self.held += by;
         }
-    }
-
-    /// Rows activated: for all but row hits.
-    pub fn activates(&self) -> i64 {
-        let [_, misses, conflicts, _, table_misses, table_conflicts] = self.outcomes;
-        misses + conflicts + table_misses + table_conflicts
     }
 
     /// Lines that the bus has carried.

@@ -2,6 +2,7 @@
 //! The checker knows the rules of the data sheet and a list of commands, nothing of the channel's state.
 
 use super::*;
+use crate::plan::Sends;
 use ambulator_base::Random;
 
 const GROUPS: usize = 4;
@@ -45,9 +46,19 @@ impl Channel {
         (self.writes.len() + self.released) as u64
     }
 
-    /// What [`Channel::serve`] is to choose, by a scan without short cuts: a candidate's place, and its
-    /// command's clock. Every choice of every test is compared with it.
-    pub(super) fn plain_choice(&self) -> Option<(usize, u64)> {
+    /// Every choice of every test is compared with [`Channel::plain_choice`].
+    pub(super) fn check_choice(&self, choice: Option<&Choice>) {
+        let found = choice.map(|Choice { at, sends, clock, activate }| match sends {
+            Sends::Column => (*at, *clock, false),
+            Sends::Row => (*at, *clock, true),
+            Sends::Both => (*at, *activate, true),
+        });
+        assert_eq!(found, self.plain_choice());
+    }
+
+    /// What [`Channel::serve`] is to choose, by a scan without short cuts: a candidate's place, its command's clock, and
+    /// whether it opens its row.
+    fn plain_choice(&self) -> Option<(usize, u64, bool)> {
         let Channel { rules, candidates, shared, .. } = self;
         let mut reads = 0;
         let is_seen = |request: &&Request| {
@@ -55,52 +66,73 @@ impl Channel {
             request.write || reads <= rules.read_queue
         };
         let window: Vec<&Request> = candidates.iter().rev().filter(is_seen).collect();
-        let mut best: Option<(usize, u64)> = None;
-        let now = self.plan.last_column();
-        let is_forced = |request: &Request, column: u64| {
-            let rank = &self.ranks[request.rank as usize];
-            let turns = request.rank != shared.rank || request.write != shared.write;
-            let waited = now + rules.burst >= request.arrival + u64::from(rules.turn_cap) * rules.burst;
-            turns && waited && shared.run >= rules.turn_cap && rank.refreshed <= now && column < rank.due
-        };
-        for (age, &request) in window.iter().enumerate() {
-            let bank = &self.banks[request.bank as usize].bank;
+        let bank_of = |request: &Request| self.banks[request.bank as usize].bank;
+        let is_open = |request: &Request| bank_of(request).row == request.row;
+        let opens = |request: &Request| {
+            let bank = bank_of(request);
             let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
-            let hits = bank.row == request.row;
-            let waits = window[..age].iter().find(|other| other.bank == request.bank && other.row != bank.row);
-            let row_is_open = if hits {
-                request.arrival.max(bank.column)
-            } else {
-                let closed = match bank.row {
-                    NO_ROW => request.arrival.max(bank.activate),
-                    _ => request.arrival.max(bank.precharge) + rules.rp,
-                };
-                closed.max(group.activate).max(rank.activate).max(rank.activations[0]) + rules.rcd
+            let closed = match bank.row {
+                NO_ROW => request.arrival.max(bank.activate),
+                _ => request.arrival.max(bank.precharge) + rules.rp,
             };
+            closed.max(group.activate).max(rank.activate).max(rank.activations[0])
+        };
+        let column = |request: &Request| {
+            let (group, rank) = (&self.groups[request.group as usize], &self.ranks[request.rank as usize]);
             let (floor, latency) = match request.write {
                 true => (shared.write_floor, rules.cwl),
                 false => (shared.read_floor.max(group.read).max(rank.read), rules.cl),
             };
             let other_rank = if request.rank == shared.rank { 0 } else { shared.bus + rules.rtrs };
-            let column = row_is_open.max(group.column).max(floor).max(other_rank.saturating_sub(latency));
-            if age == 0 && is_forced(request, column) {
-                return Some((candidates.len() - 1, column));
+            let free = group.column.max(floor).max(other_rank.saturating_sub(latency));
+            request.arrival.max(bank_of(request).column).max(free)
+        };
+        let is_forced = |at: u64| {
+            let oldest = window[0];
+            shared.run >= rules.turn_cap
+                && (oldest.rank, oldest.write) != (shared.rank, shared.write)
+                && at >= oldest.arrival + u64::from(rules.turn_cap) * rules.burst
+                && at >= self.ranks[oldest.rank as usize].refreshed
+        };
+        let place = |request: &Request| candidates.iter().position(|other| other.number == request.number);
+        let mut best: Option<(u64, bool, usize)> = None;
+        let mut take = |at: u64, opens: bool, age: usize| {
+            if best.is_none_or(|best| (at, opens) < (best.0, best.1)) {
+                best = Some((at, opens, age));
             }
-            let passes =
-                |other: &&Request| hits && column < other.arrival.max(bank.precharge) && bank.hits < rules.row_hit_cap;
-            if !waits.is_none_or(passes) {
+        };
+        // When older requests can be sent, by whether they write.
+        let mut older = [Vec::new(), Vec::new()];
+        for (age, &request) in window.iter().enumerate() {
+            let bank = bank_of(request);
+            let ahead: Vec<&&Request> = window[..age].iter().filter(|other| other.bank == request.bank).collect();
+            if !is_open(request) {
+                // For the oldest request of each bank.
+                if ahead.is_empty() {
+                    take(opens(request), true, age);
+                    older[usize::from(request.write)].push(opens(request) + rules.rcd);
+                }
                 continue;
             }
-            let late = hits && !request.write && request.arrival > self.release;
-            let better = best.is_none_or(|(at, least)| {
-                column < least && !(late && candidates[at].write && column + rules.turn > least)
-            });
-            if better {
-                let place = candidates.iter().position(|other| other.number == request.number);
-                best = place.map(|place| (place, column));
+            let at = column(request);
+            let others: Vec<_> = ahead.iter().filter(|other| !is_open(other)).collect();
+            if others.iter().any(|other| at >= other.arrival.max(bank.precharge))
+                || (!others.is_empty() && bank.hits >= rules.row_hit_cap)
+                || (age > 0 && is_forced(at))
+            {
+                continue;
             }
+            let [reads, writes] = &older;
+            let delays = writes.iter().any(|&write| at + rules.turn > write && reads.iter().all(|&read| write <= read));
+            if !request.write && bank.opener != request.number && delays {
+                continue;
+            }
+            if !request.write || ahead.is_empty() {
+                older[usize::from(request.write)].push(at);
+            }
+            take(at, false, age);
         }
-        best
+        best.and_then(|(at, opens, age)| Some((place(window[age])?, at, opens)))
     }
 }
 
@@ -129,22 +161,23 @@ fn request(arrival: u64, bank: usize, row: u32, column: u64, write: bool) -> Req
         rank: (bank / BANKS) as u8,
         write,
         table: false,
+        batch: 0,
     }
 }
 
 /// The first rule that the commands break.
 fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
     let latency = |write| if write { rules.cwl } else { rules.cl };
-    let columns: Vec<(Request, u64, Option<u64>)> = sent
+    let columns: Vec<(Request, u64)> = sent
         .iter()
         .filter_map(|sent| match *sent {
-            Sent::Column { request, column, row, .. } => Some((request, column, row.map(|row| row.activate))),
-            Sent::Refresh { .. } => None,
+            Sent::Column { request, column, .. } => Some((request, column)),
+            Sent::Unused(..) | Sent::Refresh { .. } => None,
         })
         .collect();
     // Pairs of column commands.
-    for (at, &(a, from, _)) in columns.iter().enumerate() {
-        for &(b, to, _) in columns[at + 1..].iter().take(40) {
+    for (at, &(a, from)) in columns.iter().enumerate() {
+        for &(b, to) in columns[at + 1..].iter().take(40) {
             let (end, start) = (from + latency(a.write) + rules.burst, to + latency(b.write));
             let gap = if a.rank != b.rank || (!a.write && b.write) { rules.rtrs } else { 0 };
             if to < from || start < end + gap {
@@ -161,8 +194,19 @@ fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
     }
     // Activations of each rank, in order.
     for rank in 0..4u8 {
-        let acts: Vec<(u64, u16)> =
-            columns.iter().filter(|c| c.0.rank == rank).filter_map(|c| c.2.map(|at| (at, c.0.group))).collect();
+        let mut acts: Vec<(u64, u16)> = sent
+            .iter()
+            .filter_map(|sent| match *sent {
+                Sent::Column { request, row, .. } => Some((row?.activate, request.group, request.rank)),
+                Sent::Unused(bank, row) => {
+                    let bank = usize::from(bank);
+                    Some((row.activate, (bank / BANKS * GROUPS + bank % GROUPS) as u16, (bank / BANKS) as u8))
+                }
+                Sent::Refresh { .. } => None,
+            })
+            .filter_map(|(at, group, of)| (of == rank).then_some((at, group)))
+            .collect();
+        acts.sort_unstable();
         for pair in acts.windows(2) {
             let least = if pair[0].1 == pair[1].1 { rules.rrd_l } else { rules.rrd_s };
             if pair[1].0 < pair[0].0 + least {
@@ -184,8 +228,29 @@ fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
     let mut banks: std::collections::HashMap<u16, (Option<u32>, u64, u64)> = Default::default();
     let mut busy: std::collections::HashMap<usize, u64> = Default::default();
     let mut closed_until: std::collections::HashMap<u16, u64> = Default::default();
+    let opens = |state: &mut (Option<u32>, u64, u64), opened: &Opened, free: u64| {
+        let Opened { row, arrival, activate, precharge } = *opened;
+        let closes = precharge.is_some_and(|at| state.2 <= at && at + rules.rp <= activate);
+        if closes != state.0.is_some() || closes != precharge.is_some() {
+            return Some(format!("precharge at {precharge:?}, not from {} on: {opened:?}", state.2));
+        }
+        let earliest = free.max(if state.0.is_some() { state.2.max(arrival) + rules.rp } else { arrival });
+        *state = (Some(row), activate, activate + rules.ras);
+        (activate < earliest).then(|| format!("activation at {activate}, not before {earliest}: {opened:?}"))
+    };
     for one in sent {
+        let free =
+            |bank: u16, busy: &std::collections::HashMap<usize, u64>, closed: &std::collections::HashMap<u16, u64>| {
+                let rank = busy.get(&(usize::from(bank) / BANKS)).copied().unwrap_or(0);
+                rank.max(closed.get(&bank).copied().unwrap_or(0))
+            };
         match *one {
+            Sent::Unused(bank, ref opened) => {
+                let state = banks.entry(bank).or_insert((None, 0, 0));
+                if let Some(broken) = opens(state, opened, free(bank, &busy, &closed_until)) {
+                    return Some(broken);
+                }
+            }
             Sent::Refresh { rank, due, begin } => {
                 let mut earliest = due;
                 for (&bank, state) in banks.iter_mut().filter(|(bank, _)| **bank as usize / BANKS == rank) {
@@ -201,27 +266,16 @@ fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
             }
             Sent::Column { request, column, row, .. } => {
                 let state = banks.entry(request.bank).or_insert((None, 0, 0));
-                match row {
-                    Some(Opened { activate, precharge }) => {
-                        let closes = precharge.is_some_and(|at| state.2 <= at && at + rules.rp <= activate);
-                        if closes != state.0.is_some() || closes != precharge.is_some() {
-                            return Some(format!("precharge at {precharge:?}, not from {} on: {request:?}", state.2));
-                        }
-                        let mut earliest = request.arrival;
-                        if state.0.is_some() {
-                            earliest = state.2.max(request.arrival) + rules.rp;
-                        }
-                        earliest = earliest
-                            .max(busy.get(&(request.rank as usize)).copied().unwrap_or(0))
-                            .max(closed_until.get(&request.bank).copied().unwrap_or(0));
-                        if activate < earliest || column < activate + rules.rcd {
-                            return Some(format!("activation at {activate}, not before {earliest}: {request:?}"));
-                        }
-                        *state = (Some(request.row), activate, activate + rules.ras);
-                    }
-                    None if state.0 != Some(request.row) => return Some(format!("{request:?}: its row is not open")),
-                    None if column < state.1 + rules.rcd => return Some(format!("tRCD: {request:?} at {column}")),
-                    None => {}
+                if let Some(opened) = &row
+                    && let Some(broken) = opens(state, opened, free(request.bank, &busy, &closed_until))
+                {
+                    return Some(broken);
+                }
+                if state.0 != Some(request.row) {
+                    return Some(format!("{request:?}: its row is not open"));
+                }
+                if column < state.1 + rules.rcd {
+                    return Some(format!("tRCD: {request:?} at {column}"));
                 }
                 if column < request.arrival {
                     return Some(format!("{request:?} was served at {column}, before it came"));
@@ -301,7 +355,7 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
             .iter()
             .filter_map(|sent| match sent {
                 Sent::Column { request, .. } => Some(request.number),
-                Sent::Refresh { .. } => None,
+                Sent::Unused(..) | Sent::Refresh { .. } => None,
             })
             .collect();
         assert_eq!(numbers.len() as i64, served, "seed {seed}: each once");
@@ -394,6 +448,114 @@ fn the_search_finds_all_that_a_read_may_precede() {
     }
     assert!(answers > 0 && other * 1000 < answers, "{other} of {answers} answers differ");
     assert!(sums.0.abs_diff(sums.1) * 200 < sums.0, "{sums:?}");
+}
+
+#[test]
+fn what_is_sent_does_not_depend_on_the_order_in_which_requests_are_asked_for() {
+    // Reads and writes that are asked for out of the order of time, up to full queues, beside the same in order. A batch is
+    // released when the write arrives that makes it full, whatever was planned then; reads that come late put it off.
+    let (mut waits, mut batches, mut reads) = ((0, 0), (0, 0), 0);
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let ranks = 1 << random.below(2);
+        let gap = 5 + random.below(30);
+        let mut requests = stream(seed, 3000, gap, 100 + random.below(400), ranks, 25 + random.below(25));
+        (1..).zip(&mut requests).for_each(|(number, one)| one.line = number);
+        let rules = Rules { refi: 3000, rfc: 300, write_queue: 64, write_high: 48, write_low: 16, ..rules() };
+        let run = |requests: &[Request]| {
+            let mut channel = channel(rules, ranks);
+            for one in requests {
+                if one.write {
+                    channel.write(*one);
+                } else {
+                    channel.read(*one);
+                }
+            }
+            channel.drain();
+            let of_batches = channel.tally.batches;
+            let mut log = Vec::new();
+            channel.take_log(true, &mut log);
+            let wait = |sent: &Sent| match sent {
+                Sent::Column { request, column, .. } if !request.write => column - request.arrival,
+                _ => 0,
+            };
+            (log.iter().map(wait).sum::<u64>(), of_batches)
+        };
+        let found = run(&requests);
+        requests.sort_by_key(|one| one.arrival);
+        let expected = run(&requests);
+        waits = (waits.0 + found.0, waits.1 + expected.0);
+        batches = (batches.0 + found.1, batches.1 + expected.1);
+        reads += requests.iter().filter(|one| !one.write).count();
+    }
+    assert!(batches.1 > 500 && waits.1 > 100 * reads as u64, "{batches:?} batches, {waits:?} clocks in {reads} reads");
+    assert!(waits.0.abs_diff(waits.1) * 50 < waits.1, "{waits:?} clocks");
+    assert!(batches.0.abs_diff(batches.1) * 50 < batches.1 as u64, "{batches:?} batches");
+}
+
+#[test]
+fn a_read_that_was_put_off_is_served_as_if_it_had_come_then() {
+    // Some reads are asked for ahead, at a time that is too early, and put off to their own before that. The others are
+    // asked for in the order of time.
+    let (mut put_off, mut served, mut differ) = (0, 0, 0);
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let ranks = 1 << random.below(2);
+        let rules = Rules { refi: 3000, rfc: 300, ..rules() };
+        let mut requests = stream(seed, 1500, 6 + random.below(30), 0, ranks, 30);
+        // No two come at once: the one that was asked for first would be the older one.
+        (1..).zip(&mut requests).for_each(|(number, one)| (one.line, one.arrival) = (number, one.arrival + number));
+        let mut expected = channel(rules, ranks);
+        let mut found = channel(rules, ranks);
+        // Reads ahead: when they are to be put off, and their requests.
+        let mut early: Vec<(u64, Request)> = Vec::new();
+        for (at, one) in requests.iter().enumerate() {
+            let now = one.arrival;
+            // Some of the next are asked for now.
+            for later in requests[at + 1..].iter().take(6) {
+                let known = early.iter().any(|(_, other)| other.line == later.line);
+                if !later.write && later.arrival > now && !known && random.below(8) == 0 {
+                    let said = now + 1 + random.below(later.arrival - now);
+                    found.read_ahead(Request { arrival: said, ..*later });
+                    early.push((said, *later));
+                }
+            }
+            for (said, other) in early.iter_mut().filter(|(said, other)| *said <= now && *said < other.arrival) {
+                // It may have been looked at, and planned.
+                if random.below(2) == 0 {
+                    found.arrival(other.line);
+                }
+                assert_eq!(found.put_off(other.line, *said, other.arrival - *said), Some(other.arrival));
+                *said = other.arrival;
+                put_off += 1;
+            }
+            let was_early = early.iter().any(|(_, other)| other.line == one.line);
+            for (channel, asked) in [(&mut expected, false), (&mut found, was_early)] {
+                if one.write {
+                    channel.write(*one);
+                } else if !asked {
+                    channel.read(*one);
+                } else {
+                    channel.admit(now);
+                }
+            }
+        }
+        let columns = |mut channel: Channel| {
+            channel.drain();
+            let column = |sent: &Sent| match sent {
+                Sent::Column { request, column, .. } => Some((request.line, request.write, *column)),
+                _ => None,
+            };
+            sent(channel).iter().filter_map(column).collect::<Vec<_>>()
+        };
+        let (expected, found) = (columns(expected), columns(found));
+        assert_eq!(expected.len(), found.len(), "seed {seed}");
+        served += expected.len();
+        differ += expected.iter().zip(&found).filter(|(expected, found)| expected != found).count();
+    }
+    assert!(put_off * 20 > served && served > 50_000, "{put_off} of {served}");
+    // Batches and refreshes that began beside one may stay.
+    assert!(differ * 100 < served, "{differ} of {served} commands differ");
 }
 
 #[test]

@@ -43,11 +43,38 @@ impl Channel {
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
+        let enters = if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
             enter(&mut self.filter, &mut self.writes, &request);
-            return request.arrival;
+            request.arrival
+        } else {
+            self.enter_full_queue(request)
+        };
+        if self.writes.len() > self.quiet || self.plan.released() > enters {
+            self.plan_anew_for_write(enters);
         }
-        self.enter_full_queue(request)
+        enters
+    }
+
+    /// A write has entered the queue at clock `at`: what is planned after that is taken back, if batches begin otherwise
+    /// with it.
+    #[inline(never)]
+    fn plan_anew_for_write(&mut self, at: u64) {
+        let Rules { write_high, write_low, write_idle, .. } = self.rules;
+        let from = if self.plan.released() > at {
+            Some(at)
+        } else {
+            let full = self.writes.get(write_high - 1).map(|last| last.arrival.max(self.release).max(at));
+            full.filter(|from| self.plan.first_from(*from) < self.plan.end())
+        };
+        let mut first = from.map(|from| self.plan.first_from(from));
+        if let Some(last) = self.writes.get(write_idle.max(write_low)) {
+            let oldest = self.candidates.last().map_or(u64::MAX, |oldest| oldest.arrival);
+            let idle = self.plan.first_idle_from(last.arrival.max(at), oldest);
+            first = first.min(idle).or(first).or(idle);
+        }
+        if let Some(first) = first {
+            self.take_back(first, from.unwrap_or(u64::MAX), false);
+        }
     }
 
     /// A write comes when the write queue may be full. Returns the clock at which it enters the queue, as far as the
@@ -63,7 +90,7 @@ impl Channel {
         // When the last has left with which there would be too many.
         if let Some(leaves) = self.plan.write_before(self.rules.write_queue - 1 - waiting, arrival) {
             leaves.entrant = Entrant { number, line, asked: arrival };
-            request.arrival = leaves.column;
+            request.arrival = leaves.clock;
         }
         enter(&mut self.filter, &mut self.writes, &request);
         request.arrival
@@ -105,7 +132,7 @@ impl Channel {
         // A batch has a write at least.
         let write_idle = write_idle.max(write_low);
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival.max(self.release),
+            Some(last) if best.is_none_or(|best| last.arrival <= best.clock) => last.arrival.max(self.release),
             _ => u64::MAX,
         };
         let idle = match self.writes.get(write_idle) {
@@ -120,20 +147,24 @@ impl Channel {
         if from == u64::MAX {
             return false;
         }
-        let arrived = self.writes.partition_point(|write| write.arrival <= from);
-        self.release(arrived - write_low, from);
+        let is_idle = idle < full;
+        let arrived = if is_idle { self.writes.partition_point(|write| write.arrival <= from) } else { write_high };
+        self.release(arrived - write_low, from, is_idle);
         true
     }
 
-    /// Releases the first `count` writes at clock `from`.
+    /// Releases the first `count` writes at clock `from`, because nothing else waits or because there are so many.
     #[cold]
-    pub(super) fn release(&mut self, count: usize, from: u64) {
+    pub(super) fn release(&mut self, count: usize, from: u64, idle: bool) {
+        self.plan.push_release(from, idle, self.release, &self.writes[..count]);
         self.tally.batches += 1;
         self.release = from;
         self.released += count;
+        self.batch = self.batch.wrapping_add(1);
+        let batch = self.batch;
         let place = self.candidates.partition_point(|other| other.arrival > from);
         let released =
-            self.writes.drain(..count).rev().map(|write| Request { arrival: write.arrival.max(from), ..write });
+            self.writes.drain(..count).rev().map(|write| Request { arrival: write.arrival.max(from), batch, ..write });
         self.candidates.splice(place..place, released);
     }
 }
@@ -161,7 +192,7 @@ pub(super) fn count_out(filter: &mut [u8], line: u64) {
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
-fn insert(list: &mut Vec<Request>, request: &Request) {
+pub(super) fn insert(list: &mut Vec<Request>, request: &Request) {
     let mut place = list.len();
     while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;

@@ -2,7 +2,7 @@
 //! an evicted line goes.
 
 use super::Access;
-use super::unawaited::{Unawaited, UnderWay};
+use super::unawaited::{Due, Leaving, UnderWay};
 use crate::Served;
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, Slot, TABLE, Victim};
 use crate::copies::Copies;
@@ -23,7 +23,7 @@ pub(super) struct SecondLevel {
     pub(super) cache: Cache,
     pub(super) prefetcher: Prefetcher,
     /// What the core's caches have fetched that nobody waits for.
-    pub(super) unawaited: Unawaited,
+    pub(super) unawaited: Due<UnderWay>,
     /// Of the core: where its requests to main memory come from.
     pub(super) socket: u8,
 }
@@ -40,8 +40,9 @@ pub(super) struct Shared {
     pub(super) copies: Copies,
     pub(super) zeroing: ZeroWrites,
     pub(super) background: bool,
-    /// Evicted lines that wait for room in a write queue.
-    pub(super) evicting: Unawaited,
+    /// Evicted dirty lines whose successors are on their way, and those that wait for room in a write queue.
+    pub(super) leaving: Due<Leaving>,
+    pub(super) evicting: Due<UnderWay>,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     #[state(each)]
     pub(super) intermediate: Option<Box<IntermediateMap>>,
@@ -91,9 +92,15 @@ impl Shared {
         }
         let ready = self.dram.read(place, flags & TABLE != 0, socket, requested);
         if let Some(victim) = self.llc.fill(slot, flags, now, admitted, ready) {
-            self.evicted(victim, socket, ready);
+            self.evicted(victim, socket, UnderWay { line, is_table: flags & TABLE != 0, told: ready });
         }
         (ready, Served::Dram)
+    }
+
+    /// The line of main memory that holds a line of the caches.
+    #[inline(always)]
+    pub(super) fn place_of(&self, line: u64) -> u64 {
+        self.intermediate.as_ref().and_then(|map| map.line(line)).unwrap_or(line)
     }
 
     /// Carries copies and zeroing on to cycle `now`.
@@ -104,18 +111,37 @@ impl Shared {
         self.background = !(self.copies.idle() && self.zeroing.idle());
     }
 
-    /// The last level evicted a line. If it has to wait for room in the write queue, it holds an MSHR.
+    /// The last level evicted a line for another one, on its way from main memory: it leaves when that has come.
     #[inline(always)]
-    fn evicted(&mut self, victim: Victim, socket: u8, now: u64) {
-        if victim.flags & DIRTY != 0 {
-            // An unmapped page has no frame to write to.
-            let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
-            if let Some(line) = place {
-                let written = self.dram.write(line, victim.flags & TABLE != 0, socket, now);
-                if written.waited > 0 {
-                    self.llc.hold_mshr(now, now + written.waited);
-                    self.evicting.push(UnderWay { line, is_table: false, told: written.at });
-                }
+    fn evicted(&mut self, victim: Victim, socket: u8, by: UnderWay) {
+        if victim.flags & DIRTY == 0 {
+            return;
+        }
+        // An unmapped page has no frame to write to.
+        let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
+        let Some(line) = place else { return };
+        let is_table = victim.flags & TABLE != 0;
+        self.dram.count_write(line, is_table, socket);
+        if self.llc.is_timed() {
+            self.leaving.push(by.told, Leaving { line, is_table, socket, by });
+        }
+    }
+
+    /// Writes the evicted lines back whose places are taken by `now`.
+    #[cold]
+    pub(super) fn write_due(&mut self, now: u64) {
+        while let Some(leaving) = self.leaving.pop_due(now) {
+            let Leaving { line, is_table, socket, by } = leaving;
+            let at = self.dram.arrival(self.place_of(by.line), by.is_table, by.told);
+            if at > now {
+                self.leaving.push(at, Leaving { by: UnderWay { told: at, ..by }, ..leaving });
+                continue;
+            }
+            let written = self.dram.send_write(line, is_table, socket, at);
+            if written.waited > 0 {
+                // It holds an MSHR until the write queue has room.
+                self.llc.hold_mshr(at, at + written.waited);
+                self.evicting.push(written.at, UnderWay { line, is_table: false, told: written.at });
             }
         }
     }
@@ -128,15 +154,15 @@ impl Shared {
             let at = self.dram.entry(evicted.line, evicted.told);
             if at > evicted.told {
                 self.llc.hold_mshr(evicted.told, at);
-                self.evicting.push(UnderWay { told: at, ..evicted });
+                self.evicting.push(at, UnderWay { told: at, ..evicted });
             }
         }
     }
 
     /// A second level evicted a dirty line.
-    fn write_back(&mut self, victim: Victim, socket: u8, now: u64) {
-        if let Some(next) = self.llc.write_back(victim, now) {
-            self.evicted(next, socket, now);
+    fn write_back(&mut self, victim: Victim, socket: u8, by: UnderWay) {
+        if let Some(next) = self.llc.write_back(victim, by.told) {
+            self.evicted(next, socket, by);
         }
     }
 }
@@ -181,29 +207,30 @@ impl SecondLevel {
         let Request { line, class, flags, .. } = request;
         let (ready, served) = shared.access(line, class, flags & TABLE, self.socket, admitted);
         if let Some(victim) = self.cache.fill(slot, (flags & TABLE) | add, now, admitted, ready) {
-            self.evicted(shared, victim, ready);
+            self.evicted(shared, victim, UnderWay { line, is_table: flags & TABLE != 0, told: ready });
         }
         (ready, served)
     }
 
     #[inline(always)]
-    fn evicted(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
+    fn evicted(&mut self, shared: &mut Shared, victim: Victim, by: UnderWay) {
         if victim.flags & DIRTY != 0 {
-            shared.write_back(victim, self.socket, now);
+            shared.write_back(victim, self.socket, by);
         }
     }
 
     /// A first level evicted a dirty line.
-    fn write_back(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
-        if let Some(next) = self.cache.write_back(victim, now) {
-            self.evicted(shared, next, now);
+    fn write_back(&mut self, shared: &mut Shared, victim: Victim, by: UnderWay) {
+        if let Some(next) = self.cache.write_back(victim, by.told) {
+            self.evicted(shared, next, by);
         }
     }
 
     /// A line was fetched that nobody waits for, and is said to arrive at `ready`.
     pub(super) fn fetched(&mut self, request: Request, ready: u64, served: Served) {
         if served == Served::Dram && self.cache.is_timed() {
-            self.unawaited.push(UnderWay { line: request.line, is_table: request.flags & TABLE != 0, told: ready });
+            self.unawaited
+                .push(ready, UnderWay { line: request.line, is_table: request.flags & TABLE != 0, told: ready });
         }
     }
 
@@ -252,7 +279,8 @@ impl FirstLevel {
         if let Some(victim) = self.cache.fill(slot, (request.flags & TABLE) | add, now, admitted, ready)
             && victim.flags & DIRTY != 0
         {
-            second.write_back(shared, victim, ready);
+            let by = UnderWay { line: request.line, is_table: request.flags & TABLE != 0, told: ready };
+            second.write_back(shared, victim, by);
         }
         (ready, served)
     }

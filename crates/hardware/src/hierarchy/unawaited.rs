@@ -1,5 +1,5 @@
 //! Lines on their way that no instruction waits for: prefetches and speculative fetches from main memory, and evicted lines
-//! that wait for room in its write queues.
+//! whose successors are on their way, or that wait for room in main memory's write queues.
 //!
 //! Main memory may deliver or take a line later than it said ([`Hierarchy::arrival`]). Who waits for it asks when the time has
 //! come; nobody asks for these. They hold their MSHRs until they are there, so the hierarchy asks itself, at the
@@ -18,44 +18,54 @@ pub(super) struct UnderWay {
     pub told: u64,
 }
 
-/// Such lines of a core or of the last level.
+/// A dirty line that the last level has evicted, whose successor is on its way.
+#[derive(Clone, Copy, Debug, Default, State)]
+pub(super) struct Leaving {
+    pub line: u64,
+    pub is_table: bool,
+    pub socket: u8,
+    pub by: UnderWay,
+}
+
+/// Such lines of a core or of the last level, by when they are due.
 #[derive(Clone, Debug, State)]
 #[state(timed)]
-pub(super) struct Unawaited {
-    lines: Vec<UnderWay>,
+pub(super) struct Due<T: Clone + Default + State> {
+    /// The latest first.
+    lines: Vec<(u64, T)>,
     /// The earliest of their times; `u64::MAX` if there are none.
     next: u64,
 }
 
-impl Unawaited {
-    pub fn new() -> Unawaited {
-        Unawaited { lines: Vec::new(), next: u64::MAX }
+impl<T: Copy + Default + State> Due<T> {
+    pub fn new() -> Due<T> {
+        Due { lines: Vec::new(), next: u64::MAX }
     }
 
-    /// Whether one of them was to arrive by cycle `now`.
+    /// Whether one of them is due by cycle `now`.
     #[inline(always)]
     pub fn is_due(&self, now: u64) -> bool {
         self.next <= now
     }
 
-    pub fn push(&mut self, fetched: UnderWay) {
-        self.next = self.next.min(fetched.told);
-        self.lines.push(fetched);
+    pub fn push(&mut self, at: u64, line: T) {
+        let place = self.lines.partition_point(|(other, _)| *other > at);
+        self.lines.insert(place, (at, line));
+        self.next = self.next.min(at);
     }
 
-    /// Takes the line that was to arrive first, if that was by cycle `now`.
-    pub fn pop_due(&mut self, now: u64) -> Option<UnderWay> {
+    /// Takes the line that is due first, if that is by cycle `now`.
+    pub fn pop_due(&mut self, now: u64) -> Option<T> {
         if !self.is_due(now) {
             return None;
         }
-        let first = self.lines.iter().position(|fetched| fetched.told == self.next)?;
-        let fetched = self.lines.swap_remove(first);
-        self.next = self.lines.iter().map(|fetched| fetched.told).min().unwrap_or(u64::MAX);
-        Some(fetched)
+        let (_, first) = self.lines.pop()?;
+        self.next = self.lines.last().map_or(u64::MAX, |(at, _)| *at);
+        Some(first)
     }
 
     /// Time goes on after all of them have arrived.
     pub fn clear(&mut self) {
-        *self = Unawaited::new();
+        *self = Due::new();
     }
 }

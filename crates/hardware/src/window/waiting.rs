@@ -17,6 +17,16 @@ impl CoreWindow {
         self.events.push(translated.0, place as usize, asks);
     }
 
+    /// The page walk of the access at `place` is to get its walker at `start`: whether it does is asked then.
+    pub fn begin_later(&mut self, place: u32, start: Cycle) {
+        self.events.push(start.0, place as usize, EventKind::Begin);
+    }
+
+    /// The page walk that the access at `place` waits for.
+    pub fn walk_of(&self, place: u32) -> AwaitedWalk {
+        self.entries[place as usize].walk
+    }
+
     /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its
     /// line: a store that waited for its walk to commit may do so only when it commits.
     #[inline(always)]

@@ -652,7 +652,7 @@ fn lines_that_nobody_waits_for_hold_their_mshrs_until_they_are_there() {
     h.take_dram_log(true, &mut log);
     let there = |event: &DramEvent| match event {
         DramEvent::Access(access) => Some((*fetched.get(&access.line)?, access.data.1 / 64)),
-        DramEvent::Refresh { .. } => None,
+        DramEvent::Unused { .. } | DramEvent::Refresh { .. } => None,
     };
     let flights: Vec<(u64, u64)> = log.iter().filter_map(there).collect();
     let at_once = |at: u64| flights.iter().filter(|(from, until)| *from <= at && at < *until).count();

@@ -135,10 +135,16 @@ impl Mmu {
         if W && start > now {
             watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
         }
+        if start > now {
+            port.ask_ahead(true);
+        }
         let walk = self.page_walk::<W>(va, access, start, port);
+        if port.awaited.ahead {
+            port.ask_ahead(false);
+        }
         if !port.is_recorded() {
             let number = self.walkers.occupy(now, start, walk.ready);
-            port.awaited.walk = Some(WalkOnWalker { number, ends: walk.ready, waited: start > now });
+            port.awaited.walk = Some(WalkOnWalker { number, begins: start, ends: walk.ready, waited: start > now });
         }
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
@@ -149,22 +155,40 @@ impl Mmu {
         walk
     }
 
+    /// Walk `number`, which waited for a walker, was said to get one now. Returns by how many cycles it gets it later.
+    pub fn begin_walk(&mut self, number: u16) -> u64 {
+        self.walkers.begin(number)
+    }
+
+    /// Walk `number`, for `va`, which waited for a walker, was said to end so that an access is translated at `told`. Returns
+    /// by how many cycles it began later ([`Mmu::begin_walk`]).
+    pub fn put_off_walk(&mut self, number: u16, va: VirtAddr, told: Cycle) -> u64 {
+        let later = self.walkers.take_put_off(number);
+        self.counters.walker_queue_cycles += later;
+        self.delay_translation(va, told, later);
+        later
+    }
+
     /// Walk `number`, for `va`, has come to its end, as was said, so that an access is translated at `told`. It waited for
     /// main memory, which serves it `late` cycles later than was said. If it waited for a walker, it may also have begun
     /// later, because those before it are late. Returns by how many cycles it ends later: the entries that it fills are
     /// usable only then.
     pub fn delay_walk(&mut self, number: u16, va: VirtAddr, told: Cycle, late: u64) -> u64 {
         let Delay { cycles, queued } = self.walkers.delay(number, late);
-        let all = queued + late;
-        if all > 0 {
-            self.counters.walker_queue_cycles += queued;
-            self.counters.walk_cycles += late;
-            self.counters.mmu_cycles += all;
-            self.walk_latency.raise(cycles, cycles + late);
-            self.data.delay(self.asid, va, told, told.after(all));
-            self.second.delay(self.asid, va, told, told.after(all));
+        self.counters.walker_queue_cycles += queued;
+        self.counters.walk_cycles += late;
+        self.walk_latency.raise(cycles, cycles + late);
+        self.delay_translation(va, told, queued + late);
+        queued + late
+    }
+
+    /// An access of `va` that was to be translated at `told` is so later: the entries that its walk fills are usable then.
+    fn delay_translation(&mut self, va: VirtAddr, told: Cycle, later: u64) {
+        if later > 0 {
+            self.counters.mmu_cycles += later;
+            self.data.delay(self.asid, va, told, told.after(later));
+            self.second.delay(self.asid, va, told, told.after(later));
         }
-        all
     }
 
     /// By how many cycles an access of `va` that has joined another's walk is translated later than at `told`: that
@@ -223,8 +247,8 @@ impl Mmu {
         (self.timing && !port.is_recorded()).then_some(&self.walkers)
     }
 
-    pub(crate) fn occupy_walker(&mut self, from: Cycle, until: Cycle) {
-        self.walkers.occupy(from, from, until);
+    pub(crate) fn occupy_walker(&mut self, asked: Cycle, from: Cycle, until: Cycle) {
+        self.walkers.occupy_behind(asked, from, until);
     }
 
     /// The second stage of nested paging.

@@ -77,6 +77,12 @@ impl MemoryTracks {
         for event in taken.drain(..) {
             match event {
                 DramEvent::Access(access) => self.access(sequence, &access),
+                DramEvent::Unused { channel, rank, bank, row, precharge, activate } => {
+                    if activate.0 >= self.begin {
+                        let bank = Self::bank(&mut self.channels, self.group, sequence, (channel, rank, bank));
+                        self.opening(sequence, bank, row, precharge, Some(activate));
+                    }
+                }
                 DramEvent::Refresh { channel, rank, due, from, until } => {
                     if from < self.begin {
                         continue;
@@ -114,6 +120,38 @@ impl MemoryTracks {
         })
     }
 
+    /// The track of a bank of a channel's rank.
+    fn bank(
+        channels: &mut BTreeMap<usize, ChannelTracks>,
+        parent: Track,
+        sequence: &mut Sequence,
+        (channel, rank, bank): (usize, usize, usize),
+    ) -> Track {
+        let tracks = Self::channel(channels, parent, sequence, channel);
+        let (group, order) = (tracks.group, 100 + (rank * 1000 + bank) as i32);
+        let track = || sequence.track(group, &format!("rank {rank}, bank {bank}"), order);
+        *tracks.banks.entry((rank, bank)).or_insert_with(track)
+    }
+
+    /// A row is opened, and another one closed before.
+    fn opening(
+        &self,
+        sequence: &mut Sequence,
+        bank: Track,
+        row: u32,
+        precharge: Option<(u64, u64)>,
+        activate: Option<(u64, u64)>,
+    ) {
+        let shown = |span: (u64, u64)| (span.0 >= self.begin).then(|| (self.at(span.0), self.at(span.1)));
+        if let Some((from, until)) = precharge.and_then(shown) {
+            sequence.slice(bank, from, until, &Event::new("dram", "precharge"));
+        }
+        if let Some((from, until)) = activate.and_then(shown) {
+            let event = Event::new("dram", "activate").with("row", Value::Number(u64::from(row)));
+            sequence.slice(bank, from, until, &event);
+        }
+    }
+
     fn access(&mut self, sequence: &mut Sequence, access: &DramAccess) {
         if access.column.0 < self.begin {
             if access.asked_in_log {
@@ -124,23 +162,12 @@ impl MemoryTracks {
         let flow = self.arrived(access);
         let (at, begin) = (|tick: u64| self.at(tick), self.begin);
         let (arrival, column) = (at(access.arrival), (at(access.column.0), at(access.column.1)));
-        let shown = |span: Option<(u64, u64)>| span.filter(|span| span.0 >= begin).map(|span| (at(span.0), at(span.1)));
-        let (precharge, activate) = (shown(access.precharge), shown(access.activate));
-        let (closing, data) = (shown(access.closing), (at(access.data.0), at(access.data.1)));
-        let tracks = Self::channel(&mut self.channels, self.group, sequence, access.channel);
-        let (rank, bank, group) = (access.rank, access.bank, tracks.group);
-        let order = 100 + (rank * 1000 + bank) as i32;
-        let bank = *tracks
-            .banks
-            .entry((rank, bank))
-            .or_insert_with(|| sequence.track(group, &format!("rank {rank}, bank {bank}"), order));
+        let closing = access.closing.filter(|span| span.0 >= begin).map(|span| (at(span.0), at(span.1)));
+        let data = (at(access.data.0), at(access.data.1));
+        let place = (access.channel, access.rank, access.bank);
+        let bank = Self::bank(&mut self.channels, self.group, sequence, place);
+        self.opening(sequence, bank, access.row, access.precharge, access.activate);
         let row = || Value::Number(u64::from(access.row));
-        if let Some((from, until)) = precharge {
-            sequence.slice(bank, from, until, &Event::new("dram", "precharge"));
-        }
-        if let Some((from, until)) = activate {
-            sequence.slice(bank, from, until, &Event::new("dram", "activate").with("row", row()));
-        }
         let name = if access.write { "write" } else { "read" };
         let mut event = Event::new("dram", name)
             .with("row", row())
@@ -156,6 +183,7 @@ impl MemoryTracks {
             sequence.slice(bank, from, until, &Event::new("dram", "precharge"));
         }
         let of = if access.table { "table" } else { "data" };
+        let tracks = Self::channel(&mut self.channels, self.group, sequence, access.channel);
         sequence.slice(tracks.bus, data.0, data.1, &Event::new("bus", format!("{name}: {of}")));
         if !access.write {
             tracks.waiting.add(arrival, column.0);

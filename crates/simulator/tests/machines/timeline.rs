@@ -219,7 +219,13 @@ fn check_counts(trace: &ReadTrace, run: &RunResult) {
     assert_eq!((commands("read"), commands("write")), (reads, writes), "{design}: reads and writes");
     assert_eq!(commands("activate"), dram("activates"), "{design}: activations");
     let conflicts = dram("data_row_conflicts") + dram("table_row_conflicts");
-    assert_eq!(commands("precharge"), conflicts, "{design}: rows stay open until another is needed");
+    // A refresh may close a row before it is used.
+    let unused = dram("activates") - conflicts - dram("data_row_misses") - dram("table_row_misses");
+    let precharges = commands("precharge");
+    assert!(
+        (conflicts..=conflicts + unused).contains(&precharges) && unused * 50 < conflicts,
+        "{design}: rows stay open until another is needed: {precharges}, {conflicts}, {unused}"
+    );
     let of_tables = count(&slices, |slice| slice.name == "read" && slice.category == "dram" && slice.flag("table"));
     assert!(of_tables > 0 && of_tables <= dram("table_reads"), "{design}");
 }

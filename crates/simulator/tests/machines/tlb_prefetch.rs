@@ -71,7 +71,12 @@ fn pages_without_order_gain_nothing_and_sequential_prefetching_pays_for_as_many_
     assert!(walks > 5000);
     let own = counter(&sequential, "mmu.tlb_prefetch.walks") + counter(&sequential, "mmu.tlb_prefetch.crowded");
     assert!(own > walks * 8 / 10, "{own} of {walks}");
-    assert!(sequential.measure("tlb_prefetch_coverage") < 0.02 && sequential.cycles >= base.cycles);
+    assert!(
+        sequential.measure("tlb_prefetch_coverage") < 0.02 && sequential.cycles >= base.cycles,
+        "{} {}",
+        sequential.cycles,
+        base.cycles
+    );
     assert!(counter(&sequential, "mmu.tlb_prefetch.useless") > 1000);
     assert_eq!(counter(&agile, "mmu.tlb_prefetch.walks"), 0, "nothing that it would have prefetched was needed");
     assert!(agile.measure("tlb_prefetch_coverage") < 0.01);
