@@ -211,13 +211,22 @@ impl WalkerPool {
         if said.start > said.asked { self.free_before(number, said).saturating_sub(said.start) } else { 0 }
     }
 
+    /// Whether exactly those with lower numbers asked before walk `number`.
+    #[inline(always)]
+    fn is_in_order(&self, number: u32) -> bool {
+        (number.wrapping_sub(self.disordered) as i32) > 0
+    }
+
     /// Walk `number` was said to get a walker now. Returns by how many cycles it gets it later, because walks that asked
     /// before it are late; it ends later then, too.
     pub(crate) fn begin(&mut self, number: u16) -> u64 {
         let number = self.number_of(number);
         self.begin_behind(self.walk(number).start);
         let said = *self.walk(number);
-        let later = self.waits(number, &said);
+        // Not before the one that asked before it: most often no other is looked at.
+        let before = self.walk(number.wrapping_sub(1)).start;
+        let is_next = !self.is_in_order(number) || before <= said.start;
+        let later = if is_next { self.waits(number, &said) } else { before - said.start };
         if later > 0 {
             self.walk_mut(number).put_off += later;
             self.move_to(number, &said, (said.start + later, said.end + later));
@@ -296,9 +305,7 @@ impl WalkerPool {
     /// ends.
     #[inline(always)]
     fn before(&self, number: u32, later: &Interval) -> impl Iterator<Item = (bool, u64)> {
-        // Without disorder, exactly those with lower numbers asked before.
-        let in_order = (number.wrapping_sub(self.disordered) as i32) > 0;
-        let newest = if in_order { number.wrapping_sub(1) } else { self.number };
+        let newest = if self.is_in_order(number) { number.wrapping_sub(1) } else { self.number };
         let Interval { asked, start, .. } = *later;
         (0_u32..).zip(self.ending_after(newest, start)).map(move |(back, walk)| {
             let known_before = (newest.wrapping_sub(back).wrapping_sub(number) as i32) < 0;
