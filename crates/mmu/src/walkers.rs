@@ -43,6 +43,10 @@ pub struct WalkerPool {
     busy_from: u64,
     /// Walks for which nobody waits and that have not begun.
     behind: Vec<u32>,
+    /// The latest walk that is known to have begun after it had waited.
+    begun: u32,
+    /// Walks, and the cycles that they took; the latest count most.
+    took: (u64, u64),
     /// Room for the ends of walks that another one waits for.
     #[state(skip)]
     ends: Vec<u64>,
@@ -55,6 +59,12 @@ pub(crate) struct Delay {
     /// Cycles by which it got its walker later.
     pub queued: u64,
 }
+
+/// Walks that wait for so many others at most ask each time that one of those is late.
+const NEAR: u32 = 4;
+
+/// Walks after which those before count half.
+const FORGETS: u64 = 1 << 12;
 
 /// Walks for which nobody waits and that have not begun, at most.
 const MOST_BEHIND: usize = 64;
@@ -74,6 +84,8 @@ impl WalkerPool {
             last: vec![(0, 0); walkers].into(),
             busy_from: 0,
             behind: Vec::new(),
+            begun: 0,
+            took: (0, 0),
             ends: Vec::with_capacity(REMEMBERED),
         }
     }
@@ -141,6 +153,10 @@ impl WalkerPool {
         // All walkers may not have been busy without a walk that is forgotten.
         self.busy_from = self.busy_from.max(self.walks[place].end);
         self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end, ..Interval::default() };
+        self.took = (self.took.0 + 1, self.took.1 + (end - from.0));
+        if self.took.0 == FORGETS {
+            self.took = (self.took.0 / 2, self.took.1 / 2);
+        }
         let (_, free_from) = self.last[0];
         if end > free_from {
             self.end_last(0, (from.0, end));
@@ -226,12 +242,28 @@ impl WalkerPool {
         // Not before the one that asked before it: most often no other is looked at.
         let before = self.walk(number.wrapping_sub(1)).start;
         let is_next = !self.is_in_order(number) || before <= said.start;
-        let later = if is_next { self.waits(number, &said) } else { before - said.start };
+        let later = if is_next { self.waits(number, &said) } else { self.waits_for_many(number, before - said.start) };
+        if later == 0 {
+            self.begun = number;
+        }
         if later > 0 {
             self.walk_mut(number).put_off += later;
             self.move_to(number, &said, (said.start + later, said.end + later));
         }
         later
+    }
+
+    /// At least how long walk `number` waits, which waits for `least` cycles because of the one before it. Those that are far
+    /// behind need not ask each time that one before them is late: not before half of the time has gone by that
+    /// those before them are going to take.
+    fn waits_for_many(&self, number: u32, least: u64) -> u64 {
+        let before = number.wrapping_sub(self.begun);
+        let (walks, cycles) = self.took;
+        if before as usize >= REMEMBERED || before <= NEAR {
+            return least;
+        }
+        let ends = u64::from(before - NEAR) / (2 * self.last.len() as u64);
+        least.max((ends * cycles).checked_div(walks).unwrap_or(0))
     }
 
     /// By how many cycles walk `number` begins and ends later ([`WalkerPool::begin`]) than was said the last time.
@@ -246,6 +278,7 @@ impl WalkerPool {
         let number = self.number_of(number);
         let said = *self.walk(number);
         let queued = self.waits(number, &said);
+        self.took.1 += late;
         if queued + late > 0 {
             self.move_to(number, &said, (said.start + queued, said.end + queued + late));
         }
