@@ -314,7 +314,7 @@ impl Channel {
         self.awaited.reserve(self.plan.capacity());
         while self.plan.goes_beyond(first, at, read) {
             let step = self.plan.pop();
-            if let (Some(log), false) = (&mut self.log, matches!(step, Some(Step::Release { .. }))) {
+            if let (Some(log), Some(Step::Command(_) | Step::Refresh { .. })) = (&mut self.log, &step) {
                 // Commands from before the log are not in it.
                 log.pop();
             }

@@ -217,7 +217,7 @@ impl Plan {
     #[cold]
     fn first_idle(&self, first: u64, at: u64) -> u64 {
         let last = (self.first_mark..self.end_mark).rev().map(|number| self.mark(number));
-        let idle = last.filter(|mark| mark.release && mark.idle && mark.at >= at);
+        let idle = last.filter(|mark| mark.after >= self.first && mark.release && mark.idle && mark.at >= at);
         idle.map(|mark| mark.after).min().map_or(first, |after| first.min(after))
     }
 
