@@ -1,7 +1,7 @@
 //! A memory controller's channel: its queues, banks and bus, and the order in which it serves requests.
 //!
 //! The caller learns a read's time when it asks, and it may ask out of the order of time. So the channel keeps
-//! a *plan*: the column commands that it has decided on, in the order of their times, each with what it
+//! a *plan*: the activations and column commands that it has decided on, in the order of their times, each with what it
 //! changed. A read that arrives before the end of the plan takes back the commands that it may precede; they
 //! are then planned again beside it, by the rules of `DramSpec`. A write takes back what is planned after the
 //! batch that begins with it. So each request meets the queue of its own time. Who was told the time of a read
