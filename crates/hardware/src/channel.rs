@@ -35,9 +35,8 @@ pub(crate) struct Channel {
     /// Reads and released writes that are not in the plan, by arrival, the oldest last: it is the first to go,
     /// and what is taken back or comes late is older than most.
     candidates: Vec<Request>,
-    /// Reads that were asked for ahead, the earliest last, and when that arrives; `u64::MAX` if there are none.
+    /// Reads that were asked for ahead, the earliest last.
     ahead: Vec<Request>,
-    ahead_from: u64,
     /// How many of the candidates are writes, and when the last batch was released, and its number.
     released: usize,
     release: u64,
@@ -93,7 +92,6 @@ impl Channel {
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
             ahead: Vec::new(),
-            ahead_from: u64::MAX,
             released: 0,
             release: 0,
             batch: 0,
@@ -116,7 +114,7 @@ impl Channel {
     /// Serves a read; returns the clock at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
-        if self.ahead_from <= request.arrival {
+        if !self.ahead.is_empty() {
             self.admit(request.arrival);
         }
         self.number = self.number.wrapping_add(1);
@@ -157,7 +155,6 @@ impl Channel {
     fn insert_ahead(&mut self, request: Request) {
         let place = self.ahead.partition_point(|other| other.arrival > request.arrival);
         self.ahead.insert(place, request);
-        self.ahead_from = self.ahead_from.min(request.arrival);
     }
 
     /// Reads that were asked for ahead and arrive by clock `at` are candidates from now on.
@@ -171,7 +168,6 @@ impl Channel {
                 self.awaited.plan(request.line, there);
             }
         }
-        self.ahead_from = self.ahead.last().map_or(u64::MAX, |request| request.arrival);
     }
 
     /// What is planned and a read may precede is taken back. Returns false if it takes its data from a write that waits.
@@ -227,22 +223,24 @@ impl Channel {
     /// a waiting write. Returns when it arrives.
     pub fn put_off(&mut self, line: u64, begin: u64, later: u64) -> Option<u64> {
         let waits = |one: &Request| !one.write && one.line == line && one.arrival >= begin;
-        let arrival = if let Some(at) = self.ahead.iter().position(waits) {
-            let request = self.ahead.remove(at);
-            self.insert_ahead(Request { arrival: request.arrival + later, ..request });
-            self.ahead_from = self.ahead.last().map_or(u64::MAX, |request| request.arrival);
-            request.arrival + later
+        let ahead = self.ahead.iter().position(waits);
+        let mut request = if let Some(at) = ahead {
+            self.ahead.remove(at)
         } else {
             let candidate = self.candidates.iter().find(|one| waits(one)).map(|one| one.arrival);
             let arrival = candidate.or_else(|| self.plan.arrival_of(line, begin))?;
             // Others may have been sent otherwise beside it.
             self.take_back(self.plan.first_from(arrival.saturating_sub(1)), arrival, true);
-            let request = self.candidates.remove(self.candidates.iter().position(waits)?);
-            insert_late(&mut self.candidates, &Request { arrival: request.arrival + later, ..request });
-            request.arrival + later
+            self.candidates.remove(self.candidates.iter().position(waits)?)
         };
+        request.arrival += later;
+        if ahead.is_some() {
+            self.insert_ahead(request);
+        } else {
+            insert_late(&mut self.candidates, &request);
+        }
         self.awaited.put_off(line, later);
-        Some(arrival)
+        Some(request.arrival)
     }
 
     /// From now on commands are kept until they are taken, or no longer.

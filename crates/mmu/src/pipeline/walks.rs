@@ -177,7 +177,9 @@ impl Mmu {
         let Delay { cycles, queued } = self.walkers.delay(number, late);
         self.counters.walker_queue_cycles += queued;
         self.counters.walk_cycles += late;
-        self.walk_latency.raise(cycles, cycles + late);
+        if late > 0 {
+            self.walk_latency.raise(cycles, cycles + late);
+        }
         self.delay_translation(va, told, queued + late);
         queued + late
     }
