@@ -310,8 +310,8 @@ impl Plan {
     /// When a read of a line arrived, if that was at clock `begin` or later and it has been sent.
     pub fn arrival_of(&self, line: u64, begin: u64) -> Option<u64> {
         let after = self.columns().map(|number| self.at(number)).take_while(|command| command.clock >= begin);
-        let requests = after.map(|command| command.request);
-        requests.filter(|one| one.line == line && !one.write && one.arrival >= begin).map(|one| one.arrival).next()
+        let mut requests = after.map(|command| command.request);
+        requests.find(|one| one.line == line && !one.write && one.arrival >= begin).map(|one| one.arrival)
     }
 
     /// The number of the first command that is sent after clock `at`.

@@ -245,8 +245,7 @@ impl WalkerPool {
         let later = if is_next { self.waits(number, &said) } else { self.waits_for_many(number, before - said.start) };
         if later == 0 {
             self.begun = number;
-        }
-        if later > 0 {
+        } else {
             self.walk_mut(number).put_off += later;
             self.move_to(number, &said, (said.start + later, said.end + later));
         }

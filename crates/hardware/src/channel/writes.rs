@@ -60,13 +60,12 @@ impl Channel {
     #[inline(never)]
     fn plan_anew_for_write(&mut self, at: u64) {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
-        let from = if self.plan.released() > at {
-            Some(at)
-        } else {
-            let full = self.writes.get(write_high - 1).map(|last| last.arrival.max(self.release).max(at));
-            full.filter(|from| self.plan.first_from(*from) < self.plan.end())
-        };
-        let mut first = from.map(|from| self.plan.first_from(from));
+        let was_released = self.plan.released() > at;
+        let full = || self.writes.get(write_high - 1).map(|last| last.arrival.max(self.release).max(at));
+        let from = if was_released { Some(at) } else { full() };
+        let first = from.map(|from| self.plan.first_from(from));
+        let mut first = first.filter(|first| was_released || *first < self.plan.end());
+        let from = first.and(from);
         if let Some(last) = self.writes.get(write_idle.max(write_low)) {
             let oldest = self.candidates.last().map_or(u64::MAX, |oldest| oldest.arrival);
             let idle = self.plan.first_idle_from(last.arrival.max(at), oldest);
