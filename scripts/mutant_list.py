@@ -479,21 +479,21 @@ MUTANTS = [
     Mutant(
         "joined-walk-of-the-l1-tlb-ends-as-was-said",
         f"{MMU}/pipeline/walks.rs",
-        "self.data.delay(self.asid, va, told, told.after(later));",
+        "self.data.retime(self.asid, va, change);",
         "",
         PIPELINE,
     ),
     Mutant(
         "joined-walk-of-the-l2-tlb-ends-as-was-said",
         f"{MMU}/pipeline/walks.rs",
-        "self.second.delay(self.asid, va, told, told.after(later));",
+        "self.second.retime(self.asid, va, change);",
         "",
         PIPELINE,
     ),
     Mutant(
         "recent-translation-of-a-late-walk-is-there-as-was-said",
         f"{MMU}/levels.rs",
-        "self.recent.delay(va, told, ready);",
+        "self.recent.retime(va, change);",
         "",
         PIPELINE,
     ),
@@ -762,26 +762,64 @@ MUTANTS = [
         CHANNEL,
     ),
     Mutant(
-        "a-read-that-is-put-off-stays-planned",
+        "a-read-that-is-sent-later-arrives-as-was-said",
         f"{HARDWARE}/channel.rs",
-        "request.arrival += later;",
+        "request.arrival = arrival;",
         "",
         CHANNEL,
+    ),
+    Mutant(
+        "evicted-lines-have-lines-read-that-are-not-sent",
+        f"{HARDWARE}/hierarchy/levels.rs",
+        "if self.dram.is_ahead(place) && now < u64::MAX {",
+        "if self.dram.is_ahead(place) && now < 1 {",
+        "-p ambulator-hardware --test integration a_line_that_is_asked_for_ahead",
     ),
     # Walkers.
     Mutant(
         "walks-that-wait-begin-as-was-said",
         f"{MMU}/walkers.rs",
-        "self.walk_mut(number).put_off += later;",
-        "",
+        """if start > now.0 {
+            return Some(Turn::Waits(""",
+        """if start < now.0 {
+            return Some(Turn::Waits(""",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "walks-wait-in-the-order-of-their-numbers",
+        f"{MMU}/walkers.rs",
+        "self.queue.insert(self.queue.len() - later, waiting);",
+        "self.queue.push_back(waiting);",
         MMU_UNITS,
     ),
     Mutant(
         "prefetch-walks-take-no-walker-from-those-behind",
         f"{MMU}/walkers.rs",
-        "self.begin_behind(self.walk(number).start);",
+        "self.begin_behind(number, least);",
         "",
-        "-p ambulator-simulator --test machines pages_without_order_gain_nothing",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "entries-of-waiting-walks-are-usable",
+        f"{MMU}/tlb.rs",
+        "Retime::Wait(told) if usable == told => Cycle(told.0 | WAITS),",
+        "",
+        PIPELINE,
+    ),
+    Mutant(
+        "entries-of-waiting-walks-are-usable-in-the-l1-tlb",
+        f"{MMU}/pipeline/mod.rs",
+        "self.data.retime(self.asid, va, Retime::Wait(ready));",
+        "",
+        PIPELINE,
+    ),
+    Mutant(
+        "who-has-joined-a-waiting-walk-asks-as-was-said",
+        f"{SIMULATOR}/core.rs",
+        """self.join_waiting(event.place, va, told);
+                return true;""",
+        "return false;",
+        "-p ambulator-simulator --test machines busy_walkers",
     ),
     # The oracle.
     Mutant(

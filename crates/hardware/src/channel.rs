@@ -35,8 +35,8 @@ pub(crate) struct Channel {
     /// Reads and released writes that are not in the plan, by arrival, the oldest last: it is the first to go,
     /// and what is taken back or comes late is older than most.
     candidates: Vec<Request>,
-    /// Reads that were asked for ahead, the earliest last.
-    ahead: Vec<Request>,
+    /// Reads that were asked for ahead and are not sent yet, and the caller's cycles of their arrivals.
+    ahead: Vec<(Request, u64)>,
     /// How many of the candidates are writes, and when the last batch was released, and its number.
     released: usize,
     release: u64,
@@ -114,9 +114,6 @@ impl Channel {
     /// Serves a read; returns the clock at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
-        if !self.ahead.is_empty() {
-            self.admit(request.arrival);
-        }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         if !self.enters(&request) {
@@ -141,32 +138,45 @@ impl Channel {
         }
     }
 
-    /// A read that may still be put off ([`Channel::put_off`]): it meets the others when its time has come. Returns the
-    /// earliest clock at which the last of its data can have passed.
-    pub fn read_ahead(&mut self, mut request: Request) -> u64 {
+    /// A read that is to arrive in `cycle` of the caller at the earliest, and is sent only later ([`Channel::send_ahead`]).
+    /// Returns the earliest clock at which the last of its data can have passed.
+    pub fn read_ahead(&mut self, mut request: Request, cycle: u64) -> u64 {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         let told = request.arrival + self.rules.cl + self.rules.burst;
         self.awaited.tell_open(request.line, told);
-        self.insert_ahead(request);
+        self.ahead.push((request, cycle));
         told
     }
 
-    fn insert_ahead(&mut self, request: Request) {
-        let place = self.ahead.partition_point(|other| other.arrival > request.arrival);
-        self.ahead.insert(place, request);
+    /// Whether a read was asked for ahead and is not sent yet.
+    pub fn is_ahead(&self, line: u64) -> bool {
+        self.ahead.iter().any(|(request, _)| request.line == line)
     }
 
-    /// Reads that were asked for ahead and arrive by clock `at` are candidates from now on.
-    #[inline(never)]
-    fn admit(&mut self, at: u64) {
-        while let Some(request) = self.ahead.pop_if(|request| request.arrival <= at) {
-            if self.enters(&request) {
-                insert_late(&mut self.candidates, &request);
-            } else {
-                let there = self.forward(&request);
-                self.awaited.plan(request.line, there);
-            }
+    /// A read that was asked for ahead is sent, if it has not been yet: it arrives at the clock that `arrival` makes of its
+    /// cycle, which is not before the one that was said. Returns that clock.
+    pub fn send_ahead(&mut self, line: u64, arrival: impl FnOnce(u64) -> u64) -> Option<u64> {
+        let (mut request, cycle) = self.take_ahead(line)?;
+        let arrival = arrival(cycle);
+        self.awaited.put_off(line, arrival - request.arrival);
+        request.arrival = arrival;
+        self.admit(&request);
+        Some(arrival)
+    }
+
+    fn take_ahead(&mut self, line: u64) -> Option<(Request, u64)> {
+        let at = self.ahead.iter().position(|(request, _)| request.line == line)?;
+        Some(self.ahead.remove(at))
+    }
+
+    /// A read that was asked for ahead is a candidate from now on.
+    fn admit(&mut self, request: &Request) {
+        if self.enters(request) {
+            insert_late(&mut self.candidates, request);
+        } else {
+            let there = self.forward(request);
+            self.awaited.plan(request.line, there);
         }
     }
 
@@ -211,36 +221,13 @@ impl Channel {
     #[inline]
     pub fn arrival(&mut self, line: u64) -> Option<Told> {
         while self.awaited.is_open(line) {
-            match self.ahead.iter().find(|request| request.line == line) {
-                Some(request) => self.admit(request.arrival),
+            // Somebody else needs it at the time that was said.
+            match self.take_ahead(line) {
+                Some((request, _)) => self.admit(&request),
                 None => _ = self.serve(),
             }
         }
         self.awaited.retell(line)
-    }
-
-    /// A read of a line that arrived at clock `begin` or later arrives `later` clocks later, unless it took its data from
-    /// a waiting write. Returns when it arrives.
-    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) -> Option<u64> {
-        let waits = |one: &Request| !one.write && one.line == line && one.arrival >= begin;
-        let ahead = self.ahead.iter().position(waits);
-        let mut request = if let Some(at) = ahead {
-            self.ahead.remove(at)
-        } else {
-            let candidate = self.candidates.iter().find(|one| waits(one)).map(|one| one.arrival);
-            let arrival = candidate.or_else(|| self.plan.arrival_of(line, begin))?;
-            // Others may have been sent otherwise beside it.
-            self.take_back(self.plan.first_from(arrival.saturating_sub(1)), arrival, true);
-            self.candidates.remove(self.candidates.iter().position(waits)?)
-        };
-        request.arrival += later;
-        if ahead.is_some() {
-            self.insert_ahead(request);
-        } else {
-            insert_late(&mut self.candidates, &request);
-        }
-        self.awaited.put_off(line, later);
-        Some(request.arrival)
     }
 
     /// From now on commands are kept until they are taken, or no longer.
@@ -298,7 +285,9 @@ impl Channel {
 
     /// Serves all that waits.
     pub fn drain(&mut self) {
-        self.admit(u64::MAX);
+        while let Some((request, _)) = self.ahead.pop() {
+            self.admit(&request);
+        }
         while !self.candidates.is_empty() || !self.writes.is_empty() {
             if self.candidates.is_empty() {
                 self.release(self.writes.len(), self.plan.last_column(), false);

@@ -272,8 +272,9 @@ impl Dram {
         let ready = if self.fixed {
             now + self.latency
         } else {
+            let reaches = now + self.controller;
             let (channel, request) = self.request(line, table, false, now);
-            let done = if ahead { channel.read_ahead(request) } else { channel.read(request) };
+            let done = if ahead { channel.read_ahead(request, reaches) } else { channel.read(request) };
             self.clock.cycle(done)
         };
         self.count_read_cycles(table, ready - now);
@@ -286,8 +287,8 @@ impl Dram {
         *if table { table_read_cycles } else { data_read_cycles } += cycles;
     }
 
-    /// From now on lines are read that may still be put off ([`Dram::put_off`]), or no longer: who reads is told the earliest
-    /// time that there can be, and asks again when it has come ([`Dram::arrival`]).
+    /// From now on lines are read ahead, or no longer: they are sent by [`Dram::send_ahead`]. Who reads is told the earliest
+    /// time that there can be.
     pub fn ask_ahead(&mut self, ahead: bool) {
         self.ahead = ahead;
     }
@@ -314,13 +315,17 @@ impl Dram {
         Some(planned + way)
     }
 
-    /// A read of a line that arrived at cycle `begin` or later arrives `later` cycles later. [`Dram::arrival`] says what
-    /// that changes.
-    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) {
+    /// Whether a line was read ahead and is not sent yet.
+    pub fn is_ahead(&self, line: u64) -> bool {
+        self.channels[self.place(line).channel].is_ahead(line)
+    }
+
+    /// A line that was read ahead is read `later` cycles after the time that was said. [`Dram::arrival`] says when it
+    /// arrives.
+    pub fn send_ahead(&mut self, line: u64, later: u64) {
         if self.timing && !self.fixed {
-            let (begin, clocks) = (self.clock.at(begin), self.clock.at(later));
             let channel = self.place(line).channel;
-            let arrival = self.channels[channel].put_off(line, begin, clocks);
+            let arrival = self.channels[channel].send_ahead(line, |cycle| self.clock.at(cycle + later));
             self.latest = self.latest.max(arrival.unwrap_or(0));
         }
     }

@@ -139,6 +139,7 @@ impl Hierarchy {
                 zeroing: ZeroWrites::new(cores, &spec.dram, clock_mhz),
                 background: false,
                 leaving: Due::new(),
+                ahead: Vec::new(),
                 evicting: Due::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
                 intermediate: None,
@@ -293,17 +294,18 @@ impl Hierarchy {
         Cycle(ready)
     }
 
-    /// From now on a core asks for lines of page tables ahead, or no longer: it is told the earliest time at which they can
-    /// be there, may put them off ([`Hierarchy::put_off`]), and asks for [`Hierarchy::arrival`].
+    /// From now on a core asks for lines of page tables ahead, or no longer: main memory reads them only when it is told to
+    /// ([`Hierarchy::send_ahead`]). The core is told the earliest time at which they can be there.
     pub fn ask_ahead(&mut self, ahead: bool) {
         self.shared.dram.ask_ahead(ahead);
     }
 
-    /// A line of main memory, of a page table, that a core was to ask for from `begin` on is asked for `later` cycles
-    /// later. [`Hierarchy::arrival`] says when it arrives.
-    pub fn put_off(&mut self, at: PhysAddr, begin: Cycle, later: u64) {
+    /// A line of a page table that a core has asked for ahead is asked for, `later` cycles after the time that was said.
+    /// [`Hierarchy::arrival`] says when it arrives.
+    pub fn send_ahead(&mut self, at: PhysAddr, later: u64) {
         let place = self.shared.place_of(at.line());
-        self.shared.dram.put_off(place, begin.0, later);
+        self.shared.dram.send_ahead(place, later);
+        self.shared.sent_ahead(at.line());
     }
 
     /// Asks whether the lines have arrived that a core's prefetchers and designs have fetched and that were to be there

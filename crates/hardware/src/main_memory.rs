@@ -230,13 +230,21 @@ impl MainMemory {
         self.drams_mut().for_each(|dram| dram.ask_ahead(ahead));
     }
 
-    /// A read of a line that was asked for at cycle `begin` or later is asked for `later` cycles later.
-    pub fn put_off(&mut self, line: u64, begin: u64, later: u64) {
+    /// Whether a line was read ahead and is not sent yet.
+    pub fn is_ahead(&mut self, line: u64) -> bool {
         match &mut self.nodes {
-            None => self.first.put_off(line, begin, later),
+            None => self.first.is_ahead(line),
+            Some(nodes) => nodes.dram(&mut self.first, line).is_some_and(|dram| dram.is_ahead(line)),
+        }
+    }
+
+    /// [`Dram::send_ahead`] of the line's node.
+    pub fn send_ahead(&mut self, line: u64, later: u64) {
+        match &mut self.nodes {
+            None => self.first.send_ahead(line, later),
             Some(nodes) => {
                 if let Some(dram) = nodes.dram(&mut self.first, line) {
-                    dram.put_off(line, begin, later);
+                    dram.send_ahead(line, later);
                 }
             }
         }

@@ -307,13 +307,6 @@ impl Plan {
         Some(left.entrant.asked.max(left.clock))
     }
 
-    /// When a read of a line arrived, if that was at clock `begin` or later and it has been sent.
-    pub fn arrival_of(&self, line: u64, begin: u64) -> Option<u64> {
-        let after = self.columns().map(|number| self.at(number)).take_while(|command| command.clock >= begin);
-        let mut requests = after.map(|command| command.request);
-        requests.find(|one| one.line == line && !one.write && one.arrival >= begin).map(|one| one.arrival)
-    }
-
     /// The number of the first command that is sent after clock `at`.
     pub fn first_from(&self, at: u64) -> u64 {
         let mut first = self.end;

@@ -1,7 +1,7 @@
 //! A core's port to the memory hierarchy: the `MemoryPort` of a machine.
 
 use crate::recording::{RecordedKind, Recording};
-use crate::{Bus, Loaded, LoadedLine, MemoryPort, Served};
+use crate::{AheadLoad, AheadLoads, Bus, Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
 use ambulator_hardware::{CopyId, EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
@@ -35,8 +35,12 @@ pub struct AwaitedTable {
     pub arrives: Cycle,
     /// The walk, once it has a walker.
     pub walk: Option<WalkOnWalker>,
-    /// The walk waits for a walker: its loads come only then.
+    /// Who asks for the translation can wait until the walk has a walker ([`WaitingWalk`](crate::WaitingWalk)).
+    pub may_wait: bool,
+    /// The walk waits for a walker: its loads are sent only then.
     pub ahead: bool,
+    /// These loads.
+    pub loads: AheadLoads,
 }
 
 /// A walk on one of a core's walkers.
@@ -87,14 +91,7 @@ impl CorePort<'_> {
         }
         // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
         // earlier.
-        let mut sent = Cycle(now.0.saturating_sub(self.nearer));
-        if self.awaited.ahead && self.awaited.arrives > Cycle(0) && now >= self.awaited.arrives {
-            // It waits for a load before, which comes from main memory.
-            self.ask_ahead(false);
-            let AwaitedTable { at, arrives, .. } = *self.awaited;
-            let ready = self.hierarchy.arrival(self.core, at, true, arrives);
-            sent = sent.after(ready.since(arrives));
-        }
+        let sent = Cycle(now.0.saturating_sub(self.nearer));
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
         match access.served {
@@ -107,16 +104,26 @@ impl CorePort<'_> {
                     (self.awaited.at, self.awaited.arrives) = (at, access.ready);
                     self.awaited.walk = None;
                 }
+                if self.awaited.ahead && self.awaited.loads.push(AheadLoad { at, asked: now, told: access.ready }) {
+                    self.ask_ahead(false);
+                }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }
         }
         (access.ready.max(now), access.served)
     }
 
-    /// A walk waits for a walker, or no longer: it asks for the first line that it reads from main memory ahead.
+    /// A walk waits for a walker, or no longer: it asks ahead for lines that it reads from main memory.
     pub(crate) fn ask_ahead(&mut self, ahead: bool) {
         self.awaited.ahead = ahead;
         self.hierarchy.ask_ahead(ahead);
+    }
+
+    /// What a walk has asked for ahead is sent as it was said: nobody waits until the walk has a walker.
+    #[inline]
+    pub(crate) fn send_ahead(&mut self) {
+        let loads = std::mem::take(&mut self.awaited.loads);
+        loads.as_slice().iter().for_each(|load| self.hierarchy.send_ahead(load.at, 0));
     }
 
     /// Starts a fetch of a data line (speculation) without waiting.

@@ -1,7 +1,7 @@
 //! The two levels of TLBs, each with an array for each page size.
 
 use crate::{
-    Invalidation, L2TlbOrganization, L2TlbSpec, Tlb, TlbSpec, Translation,
+    Invalidation, L2TlbOrganization, L2TlbSpec, Retime, Tlb, TlbSpec, Translation,
     recent::Recent,
     tlb::{TlbEntry, fragment, tlb_page_size},
 };
@@ -60,15 +60,15 @@ impl FirstLevel {
         self.arrays().into_iter().find_map(|(tlb, size)| tlb.peek(asid, va, size))
     }
 
-    /// The entry of a page of `va` that was to be usable from `told` on is usable from `ready` on.
-    pub fn delay(&mut self, asid: Asid, va: VirtAddr, told: Cycle, ready: Cycle) {
-        self.recent.delay(va, told, ready);
-        self.small.delay(asid, va, PageSize::SIZE_4K, told, ready);
+    /// Changes when the entries of pages of `va` are usable.
+    pub fn retime(&mut self, asid: Asid, va: VirtAddr, change: Retime) {
+        self.recent.retime(va, change);
+        self.small.retime(asid, va, PageSize::SIZE_4K, change);
         if self.large_held {
-            self.large.delay(asid, va, PageSize::SIZE_2M, told, ready);
+            self.large.retime(asid, va, PageSize::SIZE_2M, change);
         }
         if self.huge_held {
-            self.huge.delay(asid, va, PageSize::SIZE_1G, told, ready);
+            self.huge.retime(asid, va, PageSize::SIZE_1G, change);
         }
     }
 
@@ -213,13 +213,13 @@ impl SecondLevel {
         self.peek(asid, va).is_some()
     }
 
-    /// The entry of a page of `va` that was to be usable from `told` on is usable from `ready` on.
-    pub fn delay(&mut self, asid: Asid, va: VirtAddr, told: Cycle, ready: Cycle) {
+    /// Changes when the entries of pages of `va` are usable.
+    pub fn retime(&mut self, asid: Asid, va: VirtAddr, change: Retime) {
         let held =
             [(PageSize::SIZE_4K, true), (PageSize::SIZE_2M, self.large_held), (PageSize::SIZE_1G, self.huge_held)];
         for (size, _) in held.into_iter().filter(|(_, held)| *held) {
             if let Some(tlb) = self.array_for(size) {
-                tlb.delay(asid, va, size, told, ready);
+                tlb.retime(asid, va, size, change);
             }
         }
     }

@@ -15,6 +15,7 @@ mod socket;
 mod spec;
 mod tell;
 mod tlb;
+mod waiting_walk;
 mod walk_cache_spec;
 mod walkers;
 mod watched_port;
@@ -23,7 +24,7 @@ pub use core_port::{AwaitedTable, CorePort, WalkOnWalker, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
-pub use pipeline::{FaultCause, FirstLookUp, Mmu, MmuCounters, Sockets, Translated};
+pub use pipeline::{Begin, FaultCause, FirstLookUp, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use prefetch::{
     FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals,
@@ -35,7 +36,8 @@ pub use socket::{
     Verification, Walk, WalkOutcome, Walker,
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
-pub use tlb::{Tlb, TlbEntry};
+pub use tlb::{Retime, Tlb, TlbEntry};
+pub use waiting_walk::{AheadLoad, AheadLoads, WaitingWalk};
 pub use walk_cache_spec::PwcSpec;
 pub use walkers::WalkerPool;
 pub use watched_port::level;

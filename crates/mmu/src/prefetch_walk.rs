@@ -64,7 +64,7 @@ impl TlbPrefetching {
         if self.pending.len() == self.most_pending {
             return None;
         }
-        let mut at = self.walkers.start(now);
+        let mut at = self.walkers.start(walkers.turn(now));
         loop {
             let free = walkers.start(at);
             if free == at {

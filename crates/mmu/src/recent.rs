@@ -4,7 +4,7 @@
 //! replacement order. So it can be served from here, with the same time and the same counts. Any other hit or
 //! fill of a set replaces its slot: what it found or filled is the most recently used now.
 
-use crate::Translation;
+use crate::{Retime, Translation};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 
 #[derive(Clone, Copy)]
@@ -58,13 +58,12 @@ impl Recent {
         }
     }
 
-    /// The entry of a page that was to be usable from `told` on is usable from `ready` on.
-    pub fn delay(&mut self, va: VirtAddr, told: Cycle, ready: Cycle) {
+    /// Changes when the entry of a page is usable.
+    pub fn retime(&mut self, va: VirtAddr, change: Retime) {
         if let Some(slot) = self.slot(va)
             && slot.page == va.0 >> 12
-            && slot.ready == told
         {
-            slot.ready = ready;
+            slot.ready = change.apply(slot.ready);
         }
     }
 

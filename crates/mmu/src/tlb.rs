@@ -5,6 +5,51 @@ use ambulator_base::watch::{Shape, Step};
 use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, State, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
+/// Flag of the time of an entry whose walk waits for a walker: it is not usable, and the time is the earliest from which
+/// on it can be.
+const WAITS: u64 = 1 << 63;
+
+/// Whether the walk waits for a walker that fills an entry, of which this is [`TlbEntry::ready`].
+#[inline(always)]
+pub(crate) fn awaits_walker(ready: Cycle) -> bool {
+    ready.0 >= WAITS
+}
+
+/// When a look-up that answers at `answer` may use an entry that is usable from `ready` on, as far as is known.
+#[inline(always)]
+pub(crate) fn usable(answer: Cycle, ready: Cycle) -> Cycle {
+    if awaits_walker(ready) { Cycle(ready.0 & !WAITS).max(answer.after(1)) } else { answer.max(ready) }
+}
+
+/// How the time changes from which on an entry is usable.
+#[derive(Clone, Copy, Debug)]
+pub enum Retime {
+    /// The walk that ends then ends later.
+    Delay {
+        /// As was said.
+        told: Cycle,
+        /// As it is.
+        ready: Cycle,
+    },
+    /// The walk that ends then waits for a walker.
+    Wait(Cycle),
+    /// The walk has its walker, and ends then.
+    Begin(Cycle),
+}
+
+impl Retime {
+    /// What becomes of a time.
+    #[inline(always)]
+    pub(crate) fn apply(self, usable: Cycle) -> Cycle {
+        match self {
+            Retime::Delay { told, ready } if usable == told => ready,
+            Retime::Wait(told) if usable == told => Cycle(told.0 | WAITS),
+            Retime::Begin(ready) if awaits_walker(usable) => ready,
+            _ => usable,
+        }
+    }
+}
+
 /// A TLB entry: a translation packed into a word, and the cycle at which the walk that fills it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct TlbEntry {
@@ -114,13 +159,11 @@ impl Tlb {
         self.array.peek(set, key).copied()
     }
 
-    /// The entry of the page of `size` that holds `va` was to be usable from `told` on, and is from `ready` on.
-    pub fn delay(&mut self, asid: Asid, va: VirtAddr, size: PageSize, told: Cycle, ready: Cycle) {
+    /// Changes when the entry of the page of `size` is usable that holds `va`.
+    pub fn retime(&mut self, asid: Asid, va: VirtAddr, size: PageSize, change: Retime) {
         let (set, key) = self.set_and_key(asid, va, size);
-        if let Some(entry) = self.array.peek_mut(set, key)
-            && entry.ready == told
-        {
-            entry.ready = ready;
+        if let Some(entry) = self.array.peek_mut(set, key) {
+            entry.ready = change.apply(entry.ready);
         }
     }
 

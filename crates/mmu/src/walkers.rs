@@ -1,7 +1,9 @@
 //! The page walkers of a core as a bounded resource.
 
+use crate::WaitingWalk;
 use ambulator_base::{Cycle, State};
 use ambulator_hardware::WalkInFlight;
+use std::collections::VecDeque;
 
 /// A walk on a walker.
 #[derive(Clone, Copy, Default, State)]
@@ -12,16 +14,15 @@ struct Interval {
     asked: u64,
     /// The latest end of the walks up to this one.
     latest_end: u64,
-    /// By how many cycles it begins and ends later than who waits for it has been told.
-    put_off: u64,
 }
 
 /// The bound on concurrent walks, and the walks in flight.
 ///
 /// Each walk completes when it starts, and an out-of-order core starts walks out of time order. The resource
 /// is therefore a list of recent walks' intervals, not a time at which a walker is free: a walk that starts
-/// later in time never delays one that starts earlier. When a walk comes to its end, it may turn out to be late,
-/// and those that wait for walkers begin later then, in the order in which they asked.
+/// later in time never delays one that starts earlier. When a walk comes to its end, it may turn out to be late. So
+/// the walks that wait for walkers are in a queue, in the order in which they asked. Each begins when it is the
+/// first and a walker is free ([`WalkerPool::begin`]); before that, its interval is the earliest that there can be.
 ///
 /// Almost every request avoids a search of that list. Let `n` be the number of walkers. Of the `n` walks that
 /// end last, consider the first to end: from its end on a walker is free, because fewer than `n` walks end
@@ -41,30 +42,25 @@ pub struct WalkerPool {
     last: Box<[(u64, u64)]>,
     /// All walkers are busy from here until the first of the last walks ends.
     busy_from: u64,
+    /// Walks that wait for walkers, in the order in which they asked, and the cycles that they take.
+    queue: VecDeque<WaitingWalk>,
+    queued_cycles: u64,
+    /// When the latest of those began that waited.
+    begun: u64,
     /// Walks for which nobody waits and that have not begun.
     behind: Vec<u32>,
-    /// The latest walk that is known to have begun after it had waited.
-    begun: u32,
-    /// Walks, and the cycles that they took; the latest count most.
-    took: (u64, u64),
     /// Room for the ends of walks that another one waits for.
     #[state(skip)]
     ends: Vec<u64>,
 }
 
-/// A walk that comes to the end that was said.
-pub(crate) struct Delay {
-    /// Cycles for which it was said to have its walker.
-    pub cycles: u64,
-    /// Cycles by which it got its walker later.
-    pub queued: u64,
+/// Whether a walk that was said to get a walker gets it.
+pub(crate) enum Turn {
+    /// It has its walker, and begins so many cycles later than was said when it asked.
+    Begins(WaitingWalk, u64),
+    /// Not before then.
+    Waits(Cycle),
 }
-
-/// Walks that wait for so many others at most ask each time that one of those is late.
-const NEAR: u32 = 4;
-
-/// Walks after which those before count half.
-const FORGETS: u64 = 1 << 12;
 
 /// Walks for which nobody waits and that have not begun, at most.
 const MOST_BEHIND: usize = 64;
@@ -83,9 +79,10 @@ impl WalkerPool {
             asked: 0,
             last: vec![(0, 0); walkers].into(),
             busy_from: 0,
-            behind: Vec::new(),
+            queue: VecDeque::new(),
+            queued_cycles: 0,
             begun: 0,
-            took: (0, 0),
+            behind: Vec::new(),
             ends: Vec::with_capacity(REMEMBERED),
         }
     }
@@ -121,6 +118,23 @@ impl WalkerPool {
         }
     }
 
+    /// The earliest cycle at which a walk that asks at `now` can begin, and whether it waits for others.
+    #[inline]
+    pub fn earliest_start(&self, now: Cycle) -> (Cycle, bool) {
+        let start = self.start(now);
+        match self.queue.back() {
+            None => (start, start > now),
+            Some(last) => (start.max(Cycle(self.walk(last.number).start)), true),
+        }
+    }
+
+    /// About when a walk begins that asks at `now` and is not in the queue: after those that are.
+    pub fn turn(&self, now: Cycle) -> Cycle {
+        let Some(first) = self.queue.front() else { return self.start(now) };
+        let begins = now.max(Cycle(self.walk(first.number).start));
+        begins.after(self.queued_cycles / self.last.len() as u64)
+    }
+
     /// Searches the ends of the walks one after the other.
     #[inline(never)]
     fn search(&self, now: Cycle) -> Cycle {
@@ -152,11 +166,7 @@ impl WalkerPool {
         let place = self.number as usize % REMEMBERED;
         // All walkers may not have been busy without a walk that is forgotten.
         self.busy_from = self.busy_from.max(self.walks[place].end);
-        self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end, ..Interval::default() };
-        self.took = (self.took.0 + 1, self.took.1 + (end - from.0));
-        if self.took.0 == FORGETS {
-            self.took = (self.took.0 / 2, self.took.1 / 2);
-        }
+        self.walks[place] = Interval { start: from.0, end, asked: asked.0, latest_end };
         let (_, free_from) = self.last[0];
         if end > free_from {
             self.end_last(0, (from.0, end));
@@ -176,25 +186,30 @@ impl WalkerPool {
         self.behind.push(self.number);
     }
 
-    /// Those that nobody waits for and that were said to begin by `now` have got their walkers, or get them later.
-    fn begin_behind(&mut self, now: u64) {
+    /// Those that nobody waits for, that asked before walk `number` and that can begin by `now` have their walkers; the
+    /// others get them later.
+    fn begin_behind(&mut self, number: u32, now: u64) {
         let mut behind = std::mem::take(&mut self.behind);
-        behind.retain(|&number| {
-            if self.number.wrapping_sub(number) as usize >= REMEMBERED {
+        behind.retain(|&other| {
+            if (number.wrapping_sub(other) as i32) < 0 {
+                return true;
+            }
+            if self.number.wrapping_sub(other) as usize >= REMEMBERED {
                 return false;
             }
-            let mut said = *self.walk(number);
-            while said.start <= now {
-                let later = self.free_before(number, &said).saturating_sub(said.start);
-                if later == 0 {
-                    return false;
-                }
-                self.move_to(number, &said, (said.start + later, said.end + later));
-                said = *self.walk(number);
-            }
-            true
+            let said = *self.walk(other);
+            let start = self.start_behind(other, said.asked);
+            self.move_to(other, &said, (start, start + (said.end - said.start)));
+            start > now
         });
         self.behind = behind;
+    }
+
+    /// When walk `number` begins, at `least` at the earliest, and not before those that waited before it.
+    fn start_behind(&mut self, number: u32, least: u64) -> u64 {
+        let start = least.max(self.begun);
+        let from = Interval { start, ..*self.walk(number) };
+        start.max(self.free_before(number, &from))
     }
 
     /// A walk from `start` to `end` is one of those that end last, in place of the one at `place`, which ends before it.
@@ -222,66 +237,64 @@ impl WalkerPool {
         self.number.wrapping_sub(after)
     }
 
-    /// Cycles after which walk `number`, of which this was `said`, gets its walker.
-    fn waits(&mut self, number: u32, said: &Interval) -> u64 {
-        if said.start > said.asked { self.free_before(number, said).saturating_sub(said.start) } else { 0 }
-    }
-
     /// Whether exactly those with lower numbers asked before walk `number`.
     #[inline(always)]
     fn is_in_order(&self, number: u32) -> bool {
         (number.wrapping_sub(self.disordered) as i32) > 0
     }
 
-    /// Walk `number` was said to get a walker now. Returns by how many cycles it gets it later, because walks that asked
-    /// before it are late; it ends later then, too.
-    pub(crate) fn begin(&mut self, number: u16) -> u64 {
-        let number = self.number_of(number);
-        self.begin_behind(self.walk(number).start);
+    /// A walk waits for a walker, behind those that asked before it. Returns when it is to ask whether it begins
+    /// ([`WalkerPool::begin`]), if it is the first.
+    pub(crate) fn wait(&mut self, mut waiting: WaitingWalk) -> Option<Cycle> {
+        waiting.number = self.number_of(waiting.number as u16);
+        let Interval { start, end, asked, .. } = *self.walk(waiting.number);
+        self.queued_cycles += end - start;
+        let asked_later = |other: &&WaitingWalk| self.walk(other.number).asked > asked;
+        let later = self.queue.iter().rev().take_while(asked_later).count();
+        self.queue.insert(self.queue.len() - later, waiting);
+        (self.queue.len() == later + 1).then_some(Cycle(start))
+    }
+
+    /// The first in the queue was said to get a walker at `now`. Nothing, if the access at `place` in the window is not
+    /// the one that waits for it.
+    pub(crate) fn begin(&mut self, place: u32, now: Cycle) -> Option<Turn> {
+        let first = self.queue.front().filter(|first| first.place == place)?;
+        let (number, told) = (first.number, first.begins.0);
+        let start = self.turn_of(number);
+        if start > now.0 {
+            return Some(Turn::Waits(Cycle(start)));
+        }
         let said = *self.walk(number);
-        // Not before the one that asked before it: most often no other is looked at.
-        let before = self.walk(number.wrapping_sub(1)).start;
-        let is_next = !self.is_in_order(number) || before <= said.start;
-        let later = if is_next { self.waits(number, &said) } else { self.waits_for_many(number, before - said.start) };
-        if later == 0 {
-            self.begun = number;
-        } else {
-            self.walk_mut(number).put_off += later;
-            self.move_to(number, &said, (said.start + later, said.end + later));
+        self.queued_cycles -= said.end - said.start;
+        self.move_to(number, &said, (now.0, now.0 + (said.end - said.start)));
+        self.begun = self.begun.max(now.0);
+        self.queue.pop_front().map(|first| Turn::Begins(first, now.0 - told))
+    }
+
+    /// When walk `number`, the first in the queue, begins, as far as is known.
+    fn turn_of(&mut self, number: u32) -> u64 {
+        let least = self.walk(number).start.max(self.begun);
+        if !self.behind.is_empty() {
+            self.begin_behind(number, least);
         }
-        later
+        self.start_behind(number, least)
     }
 
-    /// At least how long walk `number` waits, which waits for `least` cycles because of the one before it. Those that are far
-    /// behind need not ask each time that one before them is late: not before half of the time has gone by that
-    /// those before them are going to take.
-    fn waits_for_many(&self, number: u32, least: u64) -> u64 {
-        let before = number.wrapping_sub(self.begun);
-        let (walks, cycles) = self.took;
-        if before as usize >= REMEMBERED || before <= NEAR {
-            return least;
-        }
-        let ends = u64::from(before - NEAR) / (2 * self.last.len() as u64);
-        least.max((ends * cycles).checked_div(walks).unwrap_or(0))
+    /// The first in the queue: its access's place in the window, and when it is said to begin.
+    pub(crate) fn next_to_begin(&mut self) -> Option<(u32, Cycle)> {
+        let &WaitingWalk { number, place, .. } = self.queue.front()?;
+        Some((place, Cycle(self.turn_of(number))))
     }
 
-    /// By how many cycles walk `number` begins and ends later ([`WalkerPool::begin`]) than was said the last time.
-    pub(crate) fn take_put_off(&mut self, number: u16) -> u64 {
-        let number = self.number_of(number);
-        std::mem::take(&mut self.walk_mut(number).put_off)
-    }
-
-    /// Walk `number` has come to the end that was said, and ends `late` cycles later. If it waited for a walker, it also
-    /// begins later, if walks that asked before it are late.
-    pub(crate) fn delay(&mut self, number: u16, late: u64) -> Delay {
+    /// Walk `number` has come to the end that was said, and ends `late` cycles later. Returns the cycles for which it was
+    /// said to have its walker.
+    pub(crate) fn delay(&mut self, number: u16, late: u64) -> u64 {
         let number = self.number_of(number);
         let said = *self.walk(number);
-        let queued = self.waits(number, &said);
-        self.took.1 += late;
-        if queued + late > 0 {
-            self.move_to(number, &said, (said.start + queued, said.end + queued + late));
+        if late > 0 {
+            self.move_to(number, &said, (said.start, said.end + late));
         }
-        Delay { cycles: said.end - said.start, queued }
+        said.end - said.start
     }
 
     /// Walk `number`, of which something else was `said`, now lasts from `start` to `end`.
@@ -360,23 +373,77 @@ mod tests {
         assert_eq!(pool.start(Cycle(70)), Cycle(70));
     }
 
+    /// A walk that asks at `asked` and takes `cycles`: its number, and when it begins or asks whether it does.
+    fn ask(pool: &mut WalkerPool, asked: u64, cycles: u64, place: u32) -> (u16, Option<u64>) {
+        let (start, waits) = pool.earliest_start(Cycle(asked));
+        let number = pool.occupy(Cycle(asked), start, start.after(cycles));
+        let waiting = WaitingWalk { number: number.into(), place, begins: start, ..WaitingWalk::default() };
+        let begins = if waits { pool.wait(waiting) } else { Some(start) };
+        (number, begins.map(|begins| begins.0))
+    }
+
+    /// By how much the walk of `place` begins later at `now` than was said, or when it is to ask again.
+    fn begin(pool: &mut WalkerPool, place: u32, now: u64) -> Result<u64, u64> {
+        match pool.begin(place, Cycle(now)).expect("it is the first to wait") {
+            Turn::Begins(walk, later) => {
+                assert_eq!(walk.place, place);
+                Ok(later)
+            }
+            Turn::Waits(until) => Err(until.0),
+        }
+    }
+
     #[test]
     fn a_walk_that_waits_for_a_late_one_begins_and_ends_later() {
         let mut pool = WalkerPool::new(1);
-        let first = pool.occupy(Cycle(0), Cycle(0), Cycle(100));
-        let second = pool.occupy(Cycle(10), pool.start(Cycle(10)), Cycle(200));
-        let third = pool.occupy(Cycle(20), pool.start(Cycle(20)), Cycle(300));
+        let (first, _) = ask(&mut pool, 0, 100, 0);
+        let (second, begins) = ask(&mut pool, 10, 100, 1);
+        assert_eq!(begins, Some(100));
+        // The third asks when the second has begun.
+        assert_eq!(ask(&mut pool, 20, 100, 2).1, None);
         // Main memory serves the first 50 cycles later.
-        assert_eq!((pool.delay(first, 50).queued, pool.begin(second)), (0, 50));
-        // It begins as was said then; and the third after it.
-        assert_eq!((pool.begin(second), pool.begin(third)), (0, 50));
-        // Who waits is told once.
-        assert_eq!((pool.take_put_off(second), pool.take_put_off(second)), (50, 0));
-        // What is late beyond that: the second's load by 30 cycles, from 250 to 280.
-        let Delay { cycles, queued } = pool.delay(second, 30);
-        assert_eq!((cycles, queued), (100, 0));
-        assert_eq!((pool.begin(third), pool.take_put_off(third)), (30, 80));
-        assert_eq!(pool.start(Cycle(150)), Cycle(380));
+        assert_eq!(pool.delay(first, 50), 100);
+        assert_eq!(begin(&mut pool, 1, 100), Err(150));
+        assert!(pool.begin(2, Cycle(150)).is_none());
+        assert_eq!(begin(&mut pool, 1, 150), Ok(50));
+        assert_eq!(pool.next_to_begin(), Some((2, Cycle(250))));
+        // The second's load is late by 30 cycles.
+        assert_eq!(pool.delay(second, 30), 100);
+        assert_eq!(begin(&mut pool, 2, 250), Err(280));
+        assert_eq!(begin(&mut pool, 2, 280), Ok(80));
+        assert_eq!((pool.next_to_begin(), pool.start(Cycle(300))), (None, Cycle(380)));
+    }
+
+    #[test]
+    fn who_does_not_wait_in_the_queue_has_its_turn_after_it() {
+        let mut pool = WalkerPool::new(2);
+        let (first, _) = ask(&mut pool, 0, 100, 0);
+        ask(&mut pool, 0, 300, 1);
+        assert_eq!(pool.turn(Cycle(50)), Cycle(100));
+        assert_eq!(ask(&mut pool, 10, 60, 2).1, Some(100));
+        ask(&mut pool, 11, 40, 3);
+        // Both walkers have half of the 100 cycles that wait.
+        assert_eq!(pool.turn(Cycle(50)), Cycle(150));
+        // A prefetch's walk asks before the last one: it begins at 200, and the last at 240.
+        pool.occupy_behind(Cycle(12), pool.turn(Cycle(12)), pool.turn(Cycle(12)).after(40));
+        assert_eq!(ask(&mut pool, 13, 20, 4).1, None);
+        assert_eq!(pool.delay(first, 0), 100);
+        assert_eq!(begin(&mut pool, 2, 100), Ok(0));
+        assert_eq!(pool.next_to_begin(), Some((3, Cycle(160))));
+        assert_eq!(begin(&mut pool, 3, 160), Ok(0));
+        assert_eq!(pool.next_to_begin(), Some((4, Cycle(240))));
+    }
+
+    #[test]
+    fn a_walk_that_asks_for_the_future_waits_behind_those_before_it() {
+        let mut pool = WalkerPool::new(1);
+        ask(&mut pool, 0, 100, 0);
+        assert_eq!(ask(&mut pool, 80, 10, 1).1, Some(100));
+        // It asks before that, and is the first then.
+        assert_eq!(ask(&mut pool, 20, 10, 2).1, Some(110));
+        assert!(pool.begin(1, Cycle(100)).is_none());
+        assert_eq!(begin(&mut pool, 2, 110), Ok(0));
+        assert_eq!(pool.next_to_begin(), Some((1, Cycle(120))));
     }
 
     #[test]
@@ -385,32 +452,6 @@ mod tests {
         pool.occupy(Cycle(1000), Cycle(1000), Cycle(1100));
         assert_eq!(pool.start(Cycle(20)), Cycle(20));
         assert_eq!(pool.start(Cycle(1050)), Cycle(1100));
-    }
-
-    #[test]
-    fn walks_that_wait_for_late_ones_begin_later_in_the_order_in_which_they_asked() {
-        let mut pool = WalkerPool::new(2);
-        // Walks that ask later are behind them, also if they were known before: those of prefetches.
-        (0..2).for_each(|_| _ = pool.occupy(Cycle(1000), Cycle(1000), Cycle(1100)));
-        let mut walk = |asked, begins, cycles| {
-            let start = pool.start(Cycle(asked));
-            assert_eq!(start, Cycle(begins));
-            pool.occupy(Cycle(asked), start, start.after(cycles))
-        };
-        let first = walk(0, 0, 100);
-        let second = walk(0, 0, 120);
-        let third = walk(10, 100, 100);
-        let fourth = walk(20, 120, 100);
-        // The first ends at 150: the third begins when the second ends, and the fourth when the first does.
-        let mut queued = |number, late| pool.delay(number, late).queued;
-        assert_eq!(queued(first, 50), 0);
-        assert_eq!(queued(second, 0), 0);
-        assert_eq!(queued(third, 0), 20);
-        assert_eq!(queued(third, 0), 0);
-        assert_eq!(queued(fourth, 7), 30);
-        // They end at 220 and 257.
-        assert_eq!(pool.start(Cycle(30)), Cycle(220));
-        assert_eq!(pool.start(Cycle(230)), Cycle(230));
     }
 
     #[test]
@@ -452,54 +493,79 @@ mod tests {
     }
 
     #[test]
-    fn late_walks_delay_those_behind_them_as_in_a_list() {
+    fn walks_begin_as_in_a_queue_for_the_walkers() {
+        /// What happens at a time, in this order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        enum Happens {
+            End(usize),
+            Ask(usize),
+            Begin(usize),
+        }
         let mut random = ambulator_base::Random::new(11);
-        // Of each: when it asked, begins and ends.
-        for (walkers, disorder) in [(1, 0), (2, 0), (4, 0), (4, 30), (7, 200), (16, 30)] {
-            let mut pool = WalkerPool::new(walkers);
-            let mut walks: Vec<(u64, u64, u64)> = Vec::new();
+        for walkers in [1, 2, 4, 7, 16] {
+            // Of each: when it asks, its cycles as they are said, and by how much it is late. No two ask at once.
             let mut now = 5000;
-            let mut moved = 0;
-            for step in 0..3000_usize {
-                now += random.below(if step % 200 < 100 { 200 } else { 420 } / u64::from(walkers) + 1);
-                let asked = now - random.below(disorder + 1);
-                let start = pool.start(Cycle(asked)).0;
-                if walks.iter().any(|walk| walk.0 > asked) {
-                    // Behind none that asked later.
-                    let active = |at: u64| walks.iter().filter(|walk| (walk.1..walk.2).contains(&at)).count();
-                    let ends = walks.iter().map(|walk| walk.2).filter(|end| *end > asked);
-                    let expected = ends.chain([asked]).filter(|at| active(*at) < walkers as usize).min();
-                    assert_eq!(Some(start), expected, "step {step} of {walkers} walkers");
-                }
-                let end = start + 20 + random.below(300);
-                let number = pool.occupy(Cycle(asked), Cycle(start), Cycle(end));
-                assert_eq!(usize::from(number), (step + 1) % REMEMBERED);
-                walks.push((asked, start, end));
-                // One of the last is late, or asks whether it is.
-                let behind = random.below(walks.len().min(100) as u64) as usize;
-                let place = walks.len() - 1 - behind;
-                let late = if random.below(2) == 0 { random.below(90) } else { 0 };
-                let (asked, start, end) = walks[place];
-                let mut ends: Vec<u64> = walks
-                    .iter()
-                    .enumerate()
-                    .filter(|(other, walk)| (walk.0, *other) < (asked, place))
-                    .map(|(_, walk)| walk.2)
-                    .collect();
-                ends.sort_unstable_by(|one, other| other.cmp(one));
-                let free = ends.get(walkers as usize - 1).copied().unwrap_or(0);
-                let queued = if start > asked { free.saturating_sub(start) } else { 0 };
-                let found = pool.delay(((place + 1) % REMEMBERED) as u16, late);
-                assert_eq!((found.cycles, found.queued), (end - start, queued), "step {step} of {walkers} walkers");
-                walks[place] = (asked, start + queued, end + queued + late);
-                moved += u64::from(queued > 0);
-                // The walkers that are free after the last to ask.
-                let mut ends: Vec<u64> = walks.iter().map(|walk| walk.2).collect();
-                ends.sort_unstable_by(|one, other| other.cmp(one));
-                let free = ends.get(walkers as usize - 1).copied().unwrap_or(0);
-                assert_eq!(pool.start(Cycle(now)).0, free.max(now), "step {step} of {walkers} walkers");
+            let mut walks: Vec<(u64, u64, u64)> = Vec::new();
+            for step in 0..3000_u32 {
+                now += 1 + random.below(if step % 200 < 100 { 260 } else { 600 } / walkers + 1);
+                let late = if random.below(2) == 0 { random.below(200) } else { 0 };
+                walks.push((now, 20 + random.below(300), late));
             }
-            assert!(moved > 20, "{moved} walks of {walkers} walkers began later");
+            // First come, first served.
+            let mut free = vec![0; walkers as usize];
+            let expected = walks.iter().map(|&(asked, cycles, late)| {
+                let first = free.iter_mut().min().expect("a walker");
+                let begins = asked.max(*first);
+                *first = begins + cycles + late;
+                begins
+            });
+            let expected: Vec<u64> = expected.collect();
+            let mut pool = WalkerPool::new(walkers as u32);
+            let mut events: std::collections::BTreeSet<(u64, Happens)> =
+                (0..).zip(&walks).map(|(number, walk)| (walk.0, Happens::Ask(number))).collect();
+            let mut begun = vec![0; walks.len()];
+            let mut numbers = vec![0; walks.len()];
+            let (mut waited, mut asked_again) = (0, 0);
+            let mut late: Vec<u64> = walks.iter().map(|walk| walk.2).collect();
+            while let Some((now, happens)) = events.pop_first() {
+                match happens {
+                    // It turns out in two steps how late it is.
+                    Happens::End(walk) if late[walk] > 0 => {
+                        let step = late[walk].div_ceil(2);
+                        pool.delay(numbers[walk], step);
+                        late[walk] -= step;
+                        events.insert((now + step, Happens::End(walk)));
+                    }
+                    Happens::End(_) => {}
+                    Happens::Ask(walk) => {
+                        let (number, begins) = ask(&mut pool, now, walks[walk].1, walk as u32);
+                        numbers[walk] = number;
+                        match begins {
+                            Some(at) if at == now && pool.next_to_begin().is_none() => {
+                                begun[walk] = now;
+                                events.insert((now + walks[walk].1, Happens::End(walk)));
+                            }
+                            Some(at) => _ = events.insert((at, Happens::Begin(walk))),
+                            None => {}
+                        }
+                    }
+                    Happens::Begin(walk) => match begin(&mut pool, walk as u32, now) {
+                        Ok(_) => {
+                            waited += 1;
+                            begun[walk] = now;
+                            events.insert((now + walks[walk].1, Happens::End(walk)));
+                            let next = pool.next_to_begin();
+                            events.extend(next.map(|(place, at)| (at.0, Happens::Begin(place as usize))));
+                        }
+                        Err(until) => {
+                            asked_again += 1;
+                            events.insert((until, Happens::Begin(walk)));
+                        }
+                    },
+                }
+            }
+            assert_eq!(begun, expected, "{walkers} walkers");
+            assert!(waited > 500 && asked_again > 50, "{waited} of {walkers} walkers waited, {asked_again} again");
         }
     }
 }

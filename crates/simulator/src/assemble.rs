@@ -143,6 +143,7 @@ impl Machine {
                 traffic: WalkTraffic::default(),
                 slowest_walk_load: 0,
                 awaited_table: AwaitedTable::default(),
+                joined: Vec::new(),
                 process,
                 processes: vec![(ProcessId(0), process)],
                 generation: u64::MAX,

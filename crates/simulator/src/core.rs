@@ -4,6 +4,7 @@ use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
+use crate::waiting_walks::Joined;
 use ambulator_base::{
     AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State, VirtAddr,
 };
@@ -87,6 +88,8 @@ pub(crate) struct Core {
     pub slowest_walk_load: u8,
     /// Of the latest translation: the last table line that it read from main memory.
     pub awaited_table: AwaitedTable,
+    /// Accesses that have joined walks which wait for walkers.
+    pub joined: Vec<Joined>,
     /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.
@@ -234,38 +237,9 @@ impl Core {
         AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number, waited })
     }
 
-    /// A load or a store has issued: its page walk may wait for a walker.
-    #[inline(always)]
-    pub fn await_walker(&mut self, place: u32, walk: AwaitedWalk) {
-        if let Some(WalkOnWalker { begins, waited: true, .. }) = self.awaited_table.walk
-            && !walk.is_none()
-            && !walk.is_joined()
-        {
-            self.window.begin_later(place, begins);
-        }
-    }
-
-    /// A walk that waited for a walker was said to get one in `event`: if walks before it are late, it asks for its line
-    /// of main memory only later.
-    #[inline(never)]
-    pub fn begin_walk(&mut self, hierarchy: &mut Hierarchy, event: Event) {
-        let walk = self.window.walk_of(event.place);
-        if walk.is_none() || walk.is_joined() {
-            return;
-        }
-        let (now, WalkInFlight { table, number: walk, .. }) = (Cycle(event.at), walk.walk());
-        let later = self.mmu.begin_walk(walk);
-        if later > 0 {
-            if let Some(at) = table {
-                hierarchy.put_off(at, now, later);
-            }
-            self.window.begin_later(event.place, now.after(later));
-        }
-    }
-
     /// Whether an access of `va` that was to ask for its line in `event` is not translated yet, because main memory has
-    /// served others before the table line that its walk waits for, or because the walk got its walker later, or because
-    /// the walk is so which it has joined: it asks later.
+    /// served others before the table line that its walk waits for, or because the walk is late which it has joined, or
+    /// waits for a walker: it asks later.
     #[inline(always)]
     pub fn is_late(
         &mut self,
@@ -289,17 +263,19 @@ impl Core {
     ) -> bool {
         let told = Cycle(event.at);
         let late = if walk.is_joined() {
-            self.mmu.joined_late(va, told)
+            let Some(late) = self.mmu.joined_late(va, told) else {
+                self.join_waiting(event.place, va, told);
+                return true;
+            };
+            late
         } else {
-            let WalkInFlight { table, after, number: walk, waited } = walk.walk();
-            let put_off = if waited { self.mmu.put_off_walk(walk, va, told) } else { 0 };
-            if put_off > 0 {
-                put_off
-            } else {
-                let arrives = Cycle(told.0.saturating_sub(after));
-                let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
-                if late == 0 && !waited { 0 } else { self.mmu.delay_walk(walk, va, told, late) }
+            let WalkInFlight { table, after, number: walk, .. } = walk.walk();
+            let arrives = Cycle(told.0.saturating_sub(after));
+            let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
+            if late > 0 {
+                self.mmu.delay_walk(walk, va, told, late);
             }
+            late
         };
         if late > 0 {
             self.window.ask_later(event.place, told.after(late));
@@ -446,6 +422,8 @@ impl State for Core {
             slowest_walk_load,
             // Of a translation that is over.
             awaited_table: _,
+            // All walks have ended.
+            joined: _,
             process: _,
             processes: _,
             generation,

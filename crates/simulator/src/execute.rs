@@ -9,7 +9,7 @@ use crate::path::{TranslationPath, Translator};
 use crate::profile::Misses;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{Access, AwaitedWalk, BY_JOINED_WALK, Event, EventKind, InFlight, Served};
-use ambulator_mmu::{AwaitedTable, Verification};
+use ambulator_mmu::{AwaitedTable, Verification, WaitingWalk};
 
 /// Flag of a translation that walked; the lower bits say how [`InFlight::translation`] has it.
 pub(crate) const WALKED: u8 = 8;
@@ -187,7 +187,8 @@ impl Machine {
         Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
 
-    /// Translates a data access; also says how, in the terms of [`InFlight::translation`].
+    /// Translates a data access; also says how, in the terms of [`InFlight::translation`]. If it `may_wait`, it is
+    /// [`AwaitedTable::may_wait`].
     #[inline(always)]
     fn translate_data(
         &mut self,
@@ -195,11 +196,11 @@ impl Machine {
         pc: VirtAddr,
         va: VirtAddr,
         access: AccessKind,
-        now: Cycle,
+        (now, may_wait): (Cycle, bool),
     ) -> Result<(Located, u8), Stop> {
         let core = &mut self.hw.cores[number];
         core.slowest_walk_load = 0;
-        core.awaited_table = AwaitedTable::default();
+        core.awaited_table = AwaitedTable { may_wait, ..AwaitedTable::default() };
         let before = core.looked_up();
         let located = self.translate(number, pc, va, access, now)?;
         Ok((located, self.hw.cores[number].translation_since(&before)))
@@ -286,7 +287,13 @@ impl Machine {
             }
             EventKind::Begin => {
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
-                cores[number].begin_walk(hierarchy, event);
+                let core = &mut cores[number];
+                let before = core.misses();
+                if let Some((pc, va)) = core.begin_walk(number, hierarchy, event)
+                    && let Some(profiler) = &mut self.os.profiler
+                {
+                    profiler.charge(core.process, pc, va, &core.misses().since(&before));
+                }
                 Ok(())
             }
             EventKind::Admit => {
@@ -301,9 +308,11 @@ impl Machine {
     #[inline(never)]
     pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record, dispatches: bool) -> Result<(), Stop> {
         let access = data_access(record);
+        let may_wait = self.hw.path() == TranslationPath::Conventional;
         let (Located { at, ready, issued, known }, translation) =
-            self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
-        let core = &mut self.hw.cores[number];
+            self.translate_data(number, record.pc, record.va, access, (Cycle(event.at), may_wait))?;
+        let Hardware { cores, hierarchy, .. } = &mut self.hw;
+        let core = &mut cores[number];
         let walk = if translation != BY_JOINED_WALK {
             core.awaited_walk(ready)
         } else if dispatches && !core.window.awaits_joined_walk(access == AccessKind::Store) {
@@ -311,7 +320,7 @@ impl Machine {
         } else {
             AwaitedWalk::JOINED
         };
-        core.await_walker(event.place, walk);
+        let waiting = core.waiting_walk(hierarchy, event.place, record, ready, walk);
         let verified = Cycle(0);
         let mut flight =
             InFlight { record: *record, issued, at, second: at, translated: ready, verified, translation, walk };
@@ -327,7 +336,12 @@ impl Machine {
             let (at, ready) = self.second_half(number, &flight, flight.translated)?;
             (flight.second, flight.translated) = (at, flight.translated.max(ready));
         }
-        if self.hw.cores[number].window.locate(event.place, &flight, known) {
+        let core = &mut self.hw.cores[number];
+        let asks_at_once = core.window.locate(event.place, &flight, known);
+        if let Some(waiting) = waiting {
+            core.wait_for_walker(WaitingWalk { asks: !asks_at_once, ..waiting });
+        }
+        if asks_at_once {
             return self.ask(number, event.place, flight.translated, &flight);
         }
         if translation != 0 {
@@ -398,7 +412,7 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         core.window.count(record);
         let access = data_access(record);
-        let (located, translation) = self.translate_data(number, record.pc, record.va, access, issued)?;
+        let (located, translation) = self.translate_data(number, record.pc, record.va, access, (issued, false))?;
         let flight = untimed_flight(record, &located, translation);
         self.access(number, &flight, access, located.ready)?;
         if splits(record) {

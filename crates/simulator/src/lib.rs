@@ -45,6 +45,7 @@ mod stream;
 mod timed;
 mod timeline;
 mod untimed;
+mod waiting_walks;
 mod walk_collection;
 mod walk_steps;
 #[cfg(test)]

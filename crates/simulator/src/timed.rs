@@ -272,7 +272,10 @@ impl<const PERFECT: bool> Common<'_, PERFECT> {
             return true;
         }
         if event.kind == EventKind::Begin {
-            self.core.begin_walk(self.hierarchy, event);
+            if self.os.profiler.is_some() {
+                return false;
+            }
+            self.core.begin_walk(self.number, self.hierarchy, event);
             return true;
         }
         let Some(mut flight) = self.core.window.access_in_flight(event.place) else { return false };

@@ -42,6 +42,8 @@ pub(super) struct Shared {
     pub(super) background: bool,
     /// Evicted dirty lines whose successors are on their way, and those that wait for room in a write queue.
     pub(super) leaving: Due<Leaving>,
+    /// Evicted dirty lines whose successors have been asked for ahead and are not sent yet.
+    pub(super) ahead: Vec<Leaving>,
     pub(super) evicting: Due<UnderWay>,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     #[state(each)]
@@ -132,7 +134,12 @@ impl Shared {
     pub(super) fn write_due(&mut self, now: u64) {
         while let Some(leaving) = self.leaving.pop_due(now) {
             let Leaving { line, is_table, socket, by } = leaving;
-            let at = self.dram.arrival(self.place_of(by.line), by.is_table, by.told);
+            let place = self.place_of(by.line);
+            if self.dram.is_ahead(place) && now < u64::MAX {
+                self.ahead.push(leaving);
+                continue;
+            }
+            let at = self.dram.arrival(place, by.is_table, by.told);
             if at > now {
                 self.leaving.push(at, Leaving { by: UnderWay { told: at, ..by }, ..leaving });
                 continue;
@@ -143,6 +150,14 @@ impl Shared {
                 self.llc.hold_mshr(at, at + written.waited);
                 self.evicting.push(written.at, UnderWay { line, is_table: false, told: written.at });
             }
+        }
+    }
+
+    /// A line that was asked for ahead is sent: the line that leaves for it asks when it comes.
+    pub(super) fn sent_ahead(&mut self, line: u64) {
+        if let Some(at) = self.ahead.iter().position(|leaving| leaving.by.line == line) {
+            let leaving = self.ahead.swap_remove(at);
+            self.leaving.push(leaving.by.told, leaving);
         }
     }
 

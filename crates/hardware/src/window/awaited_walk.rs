@@ -56,6 +56,12 @@ impl AwaitedWalk {
         self.0 == Self::JOINED.0
     }
 
+    /// Whether it waits for a walker, or has.
+    #[inline(always)]
+    pub fn waits_for_walker(self) -> bool {
+        self.0 & Self::WAITED != 0
+    }
+
     /// What is waited for, if it is not a walk of another access.
     pub fn walk(self) -> WalkInFlight {
         let line = self.0 >> Self::LINE_SHIFT;

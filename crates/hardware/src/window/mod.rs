@@ -287,8 +287,10 @@ impl CoreWindow {
             return true;
         }
         entry.at = at;
-        let asks = entry.asks();
-        self.events.push(translated.0, place, asks);
+        if !entry.walk.waits_for_walker() {
+            let asks = entry.asks();
+            self.events.push(translated.0, place, asks);
+        }
         false
     }
 
@@ -301,7 +303,8 @@ impl CoreWindow {
         // ended by then is asked then.
         let awaits_walk = !entry.walk.is_none();
         entry.done = if awaits_walk { UNKNOWN } else { translated.0.max(issued.0 + 1) };
-        if awaits_walk || !self.asks_at_commit {
+        // Of a walk that waits for a walker, that is known only when it has it.
+        if (awaits_walk || !self.asks_at_commit) && !entry.walk.waits_for_walker() {
             let asks = entry.asks();
             self.events.push(translated.0, place, asks);
         }

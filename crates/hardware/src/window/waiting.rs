@@ -17,14 +17,16 @@ impl CoreWindow {
         self.events.push(translated.0, place as usize, asks);
     }
 
+    /// The page walk of a load or a store has its walker, which it waited for, so that the access is translated at `ready`: it
+    /// asks for its line then, or when another page is translated, too, that it also accesses.
+    pub fn translated_later(&mut self, place: u32, ready: Cycle) {
+        let translated = Cycle(self.entries[place as usize].translated);
+        self.ask_later(place, translated.max(ready));
+    }
+
     /// The page walk of the access at `place` is to get its walker at `start`: whether it does is asked then.
     pub fn begin_later(&mut self, place: u32, start: Cycle) {
         self.events.push(start.0, place as usize, EventKind::Begin);
-    }
-
-    /// The page walk that the access at `place` waits for.
-    pub fn walk_of(&self, place: u32) -> AwaitedWalk {
-        self.entries[place as usize].walk
     }
 
     /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its

@@ -593,6 +593,36 @@ fn walks_and_speculative_fetches_wait_behind_queued_data_reads() {
 }
 
 #[test]
+fn a_line_that_is_asked_for_ahead_is_read_only_when_it_is_sent_also_if_a_dirty_line_leaves_for_it() {
+    let mut h = build(&HierarchySpec { dram: DramSpec { t_refi_ns: 0.0, ..DramSpec::default() }, ..tiny() });
+    let line = |number: u64| PhysAddr(number << 24);
+    // The LLC's four lines; the least recently used is dirty, and above it are others.
+    h.access(0, line(1), AccessKind::Store, PC, Cycle(0));
+    (2..5).for_each(|number| _ = load(&mut h, line(number).0, number * 1000));
+    let table = line(5);
+    h.ask_ahead(true);
+    let told = h.access_table(0, table, false, EntryLevel::Llc, Cycle(10_000)).ready;
+    h.ask_ahead(false);
+    h.keep_dram_log(true);
+    // Long after it was to be there, others ask; the dirty line has not left.
+    (6..12).for_each(|number| _ = load(&mut h, line(number).0, 5000 + number * 1000));
+    let mut log = Vec::new();
+    let mut sent = |h: &mut Hierarchy, sought: PhysAddr| {
+        h.take_dram_log(true, &mut log);
+        let of_line = |event: &&DramEvent| matches!(event, DramEvent::Access(access) if access.line == sought.line());
+        log.iter().filter(of_line).count()
+    };
+    assert_eq!((sent(&mut h, table), sent(&mut h, line(1))), (0, 0));
+    // It is sent 20,000 cycles later than was said. The row that it needs is as it was then, or another one is open.
+    h.send_ahead(table, 20_000);
+    let arrives = h.arrival(0, table, true, told);
+    assert!((20_000..20_100).contains(&arrives.since(told)), "{arrives:?} after {told:?}");
+    load(&mut h, line(12).0, arrives.0 + 1000);
+    h.drain_writes();
+    assert_eq!((sent(&mut h, table), sent(&mut h, line(1))), (1, 1));
+}
+
+#[test]
 fn what_is_zeroed_without_time_is_written_before_time_goes_on() {
     let mut h = build(&HierarchySpec::default());
     h.set_timed(false, Cycle(0));

@@ -3,18 +3,21 @@
 
 mod counters;
 mod invalidate;
+mod waits;
 mod walks;
 
 pub use counters::MmuCounters;
+pub use waits::Begin;
 
 use crate::{
-    CorePort, FinishedWalk, HypervisorStage, Lookaside, LookasideAnswer, MmuSpec, Speculator, TableRegisters, Tlb,
-    TlbPrefetcher, TlbSpec, Translation, Verification, Walker, WalkerPool,
+    CorePort, FinishedWalk, HypervisorStage, Lookaside, LookasideAnswer, MmuSpec, Retime, Speculator, TableRegisters,
+    Tlb, TlbPrefetcher, TlbSpec, Translation, Verification, Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
     prefetch::Prefetched,
     prefetch_walk::TlbPrefetching,
     tell::{first_name, tell_answer, tell_join, tell_rights},
+    tlb::{awaits_walker, usable},
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
@@ -309,7 +312,7 @@ impl Mmu {
         }
         let entry = self.data.lookup(self.asid, va)?;
         let found = entry.translation();
-        let ready = now.after(self.l1_latency.saturating_sub(1)).max(entry.ready);
+        let ready = usable(now.after(self.l1_latency.saturating_sub(1)), entry.ready);
         permits_at_once(&found, access).then(|| (found.physical(va), ready))
     }
 
@@ -391,10 +394,10 @@ impl Mmu {
             if permits_at_once(&found, access) {
                 // One cycle of the look-up overlaps the indexing of the L1 cache.
                 let answer = now.after(self.l1_latency.saturating_sub(1));
-                let ready = answer.max(entry.ready);
+                let ready = usable(answer, entry.ready);
                 let joined = u64::from(entry.ready > answer);
                 if W {
-                    tell_join(now.after(self.l1_latency), entry.ready);
+                    tell_join(now.after(self.l1_latency), ready);
                 }
                 if access == AccessKind::Fetch {
                     self.counters.joined += joined;
@@ -411,10 +414,11 @@ impl Mmu {
             } else {
                 self.counters.l1d_tlb_hits += 1;
             }
+            let ready = usable(now.after(self.l1_latency), entry.ready);
             if W {
-                tell_join(now.after(self.l1_latency), entry.ready);
+                tell_join(now.after(self.l1_latency), ready);
             }
-            let now = now.after(self.l1_latency).max(entry.ready);
+            let now = ready;
             return self.restricted_hit::<W>(va, access, &found, now, port);
         }
         self.miss::<W>(va, access, now, port)
@@ -476,7 +480,7 @@ impl Mmu {
         if let Some((found, held_from)) = held {
             self.counters.l2_tlb_hits += 1;
             self.counters.joined += u64::from(held_from > answered);
-            let mut ready = answered.max(held_from);
+            let mut ready = usable(answered, held_from);
             if let Some(probed) = &probed
                 && probed.found.is_some()
             {
@@ -491,6 +495,9 @@ impl Mmu {
                 return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
             self.fill_first::<W>(va, access, true, &found, ready);
+            if awaits_walker(held_from) && access != AccessKind::Fetch {
+                self.data.retime(self.asid, va, Retime::Wait(ready));
+            }
             return Translated::Physical { at: found.physical(va), ready };
         }
         self.counters.l2_tlb_misses += 1;

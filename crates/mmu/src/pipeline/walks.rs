@@ -2,10 +2,10 @@
 
 use super::{FaultCause, Mmu, Translated, allowed};
 use crate::{
-    CorePort, FinishedWalk, HypervisorStage, MemoryPort, Speculation, Verification, Walk, WalkOnWalker, WalkOutcome,
-    WalkerPool,
+    CorePort, FinishedWalk, HypervisorStage, MemoryPort, Retime, Speculation, Verification, Walk, WalkOnWalker,
+    WalkOutcome, WalkerPool,
     tell::{tell_computed, tell_guess, tell_hint, tell_known_line, tell_verdict},
-    walkers::Delay,
+    tlb::awaits_walker,
     watched_port::on_port,
 };
 use ambulator_base::watch::{self, Step, StepKind};
@@ -131,20 +131,32 @@ impl Mmu {
             self.walk_loads.add(u64::from(walk.accesses));
             return walk;
         }
-        let start = if port.is_recorded() { now } else { self.walkers.start(now) };
+        // Of a walk before, of the same access.
+        port.send_ahead();
+        let (start, waits) = if port.is_recorded() {
+            (now, false)
+        } else if port.awaited.may_wait {
+            self.walkers.earliest_start(now)
+        } else {
+            (self.walkers.turn(now), false)
+        };
         if W && start > now {
             watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
         }
-        if start > now {
+        if waits {
             port.ask_ahead(true);
         }
         let walk = self.page_walk::<W>(va, access, start, port);
         if port.awaited.ahead {
             port.ask_ahead(false);
         }
+        let waited = waits && matches!(walk.outcome, WalkOutcome::Mapped(_));
+        if !waited {
+            port.send_ahead();
+        }
         if !port.is_recorded() {
             let number = self.walkers.occupy(now, start, walk.ready);
-            port.awaited.walk = Some(WalkOnWalker { number, begins: start, ends: walk.ready, waited: start > now });
+            port.awaited.walk = Some(WalkOnWalker { number, begins: start, ends: walk.ready, waited });
         }
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
@@ -155,51 +167,38 @@ impl Mmu {
         walk
     }
 
-    /// Walk `number`, which waited for a walker, was said to get one now. Returns by how many cycles it gets it later.
-    pub fn begin_walk(&mut self, number: u16) -> u64 {
-        self.walkers.begin(number)
-    }
-
-    /// Walk `number`, for `va`, which waited for a walker, was said to end so that an access is translated at `told`. Returns
-    /// by how many cycles it began later ([`Mmu::begin_walk`]).
-    pub fn put_off_walk(&mut self, number: u16, va: VirtAddr, told: Cycle) -> u64 {
-        let later = self.walkers.take_put_off(number);
-        self.counters.walker_queue_cycles += later;
-        self.delay_translation(va, told, later);
-        later
-    }
-
     /// Walk `number`, for `va`, has come to its end, as was said, so that an access is translated at `told`. It waited for
-    /// main memory, which serves it `late` cycles later than was said. If it waited for a walker, it may also have begun
-    /// later, because those before it are late. Returns by how many cycles it ends later: the entries that it fills are
-    /// usable only then.
-    pub fn delay_walk(&mut self, number: u16, va: VirtAddr, told: Cycle, late: u64) -> u64 {
-        let Delay { cycles, queued } = self.walkers.delay(number, late);
-        self.counters.walker_queue_cycles += queued;
-        self.counters.walk_cycles += late;
-        if late > 0 {
-            self.walk_latency.raise(cycles, cycles + late);
-        }
-        self.delay_translation(va, told, queued + late);
-        queued + late
+    /// main memory, which serves it `late` cycles later than was said: the entries that it fills are usable only then.
+    pub fn delay_walk(&mut self, number: u16, va: VirtAddr, told: Cycle, late: u64) {
+        self.raise_walk(number, late);
+        self.counters.mmu_cycles += late;
+        self.retime(va, Retime::Delay { told, ready: told.after(late) });
     }
 
-    /// An access of `va` that was to be translated at `told` is so later: the entries that its walk fills are usable then.
-    fn delay_translation(&mut self, va: VirtAddr, told: Cycle, later: u64) {
-        if later > 0 {
-            self.counters.mmu_cycles += later;
-            self.data.delay(self.asid, va, told, told.after(later));
-            self.second.delay(self.asid, va, told, told.after(later));
-        }
+    /// Walk `number` ends `late` cycles later than was said, because main memory serves it then.
+    pub(super) fn raise_walk(&mut self, number: u16, late: u64) {
+        let cycles = self.walkers.delay(number, late);
+        self.counters.walk_cycles += late;
+        self.walk_latency.raise(cycles, cycles + late);
+    }
+
+    /// Changes when the entries of the data TLBs for `va` are usable.
+    pub(super) fn retime(&mut self, va: VirtAddr, change: Retime) {
+        self.data.retime(self.asid, va, change);
+        self.second.retime(self.asid, va, change);
     }
 
     /// By how many cycles an access of `va` that has joined another's walk is translated later than at `told`: that
-    /// walk is late ([`Mmu::delay_walk`]).
-    pub fn joined_late(&mut self, va: VirtAddr, told: Cycle) -> u64 {
+    /// walk is late ([`Mmu::delay_walk`]). `None` if that walk waits for a walker.
+    pub fn joined_late(&mut self, va: VirtAddr, told: Cycle) -> Option<u64> {
         let entry = self.data.peek(self.asid, va).or_else(|| self.second.peek(self.asid, va));
-        let late = entry.map_or(0, |entry| entry.ready.since(told));
+        let ready = entry.map_or(Cycle(0), |entry| entry.ready);
+        if awaits_walker(ready) {
+            return None;
+        }
+        let late = ready.since(told);
         self.counters.mmu_cycles += late;
-        late
+        Some(late)
     }
 
     fn page_walk<const W: bool>(

@@ -2,7 +2,7 @@
 
 use crate::support::{self, Bench, FakeLookaside, FakeSpeculator, Log, Parts, WALK};
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
-use ambulator_mmu::Translation;
+use ambulator_mmu::{Begin, Translation, WaitingWalk};
 
 const PAGE: u64 = 0x1234_5000;
 
@@ -43,19 +43,57 @@ fn who_joins_a_walk_waits_for_its_end_also_if_that_is_later_than_was_said() {
         let (_, told) = bench.access(page + 8, AccessKind::Load, 100).expect("mapped");
         let (_, others) = bench.access(page + size.bytes(), AccessKind::Load, 110).expect("mapped");
         let (first, joiner) = (VirtAddr(page + 8), VirtAddr(page + 16));
-        assert_eq!(bench.mmu.joined_late(joiner, Cycle(told)), 0, "on time so far");
+        assert_eq!(bench.mmu.joined_late(joiner, Cycle(told)), Some(0), "on time so far");
         // The first walk has number 1. It is late, and later once more.
         for (before, late) in [(told, 50), (told + 50, 7)] {
-            assert_eq!(bench.mmu.delay_walk(1, first, Cycle(before), late), late);
-            assert_eq!(bench.mmu.joined_late(joiner, Cycle(before)), late);
-            assert_eq!(bench.mmu.joined_late(joiner, Cycle(before + late)), 0);
+            bench.mmu.delay_walk(1, first, Cycle(before), late);
+            assert_eq!(bench.mmu.joined_late(joiner, Cycle(before)), Some(late));
+            assert_eq!(bench.mmu.joined_late(joiner, Cycle(before + late)), Some(0));
         }
         let ready = |found: Option<(u64, u64)>| found.expect("mapped").1;
         // In the L1 TLB, by its recent translation, and for a fetch, which misses its L1 TLB, in the L2 TLB.
         assert_eq!(ready(bench.access(joiner.0, AccessKind::Load, told + 10)), told + 57);
         assert_eq!(bench.mmu.recall(joiner, AccessKind::Load, Cycle(told + 10)), None);
         assert_eq!(ready(bench.access(joiner.0, AccessKind::Fetch, told + 10)), told + 57);
-        assert_eq!(bench.mmu.joined_late(VirtAddr(page + size.bytes()), Cycle(others)), 0, "another page's walk");
+        assert_eq!(bench.mmu.joined_late(VirtAddr(page + size.bytes()), Cycle(others)), Some(0), "another page's walk");
+    }
+}
+
+#[test]
+fn who_joins_a_walk_that_waits_for_a_walker_waits_until_that_has_begun() {
+    for size in [PageSize::SIZE_4K, PageSize::SIZE_2M] {
+        let mut bench = Bench::new(|_| Parts::default());
+        let page = VirtAddr(PAGE).align_down(size).0;
+        let others = 1..=256;
+        bench.table.map(1, page, 512, size, true);
+        others.clone().for_each(|other| bench.table.map(1, page + other * size.bytes(), 512 * (1 + other), size, true));
+        let (_, told) = bench.access(page + 8, AccessKind::Load, 100).expect("mapped");
+        let (first, joiner) = (VirtAddr(page + 8), VirtAddr(page + 16));
+        let begins = Cycle(told - WALK);
+        let walk =
+            WaitingWalk { number: 1, place: 3, va: first, begins, translated: Cycle(told), ..WaitingWalk::default() };
+        let asks = bench.mmu.wait_for_walker(walk).expect("it is the first");
+        let ready = |found: Option<(u64, u64)>| found.expect("mapped").1;
+        // Long after that it has not begun.
+        let now = told + 1000;
+        let looks_up = |bench: &mut Bench| {
+            assert!(ready(bench.access(joiner.0, AccessKind::Load, now)) > now);
+            assert_eq!(bench.mmu.recall(joiner, AccessKind::Load, Cycle(now)), None);
+            assert_eq!(bench.mmu.joined_late(joiner, Cycle(now)), None);
+        };
+        looks_up(&mut bench);
+        // Nor if the entry is in the L2 TLB alone.
+        others.for_each(|other| _ = bench.access(page + other * size.bytes(), AccessKind::Load, 110));
+        looks_up(&mut bench);
+        // It begins 1100 cycles later than was said, and main memory serves it 30 cycles later.
+        assert!(matches!(bench.mmu.begin_walk(2, asks), Begin::No));
+        let Begin::Now(begun, _) = bench.mmu.begin_walk(3, asks) else { panic!("there is a walker for it") };
+        assert_eq!(begun.va, first);
+        assert_eq!(bench.mmu.has_begun(&begun, 1100, 30), Cycle(told + 1130));
+        assert_eq!(bench.mmu.joined_late(joiner, Cycle(now)), Some(130));
+        assert_eq!(ready(bench.access(joiner.0, AccessKind::Load, now + 10)), told + 1130);
+        assert_eq!(ready(bench.access(joiner.0, AccessKind::Fetch, now + 10)), told + 1130);
+        assert_eq!(ready(bench.access(joiner.0, AccessKind::Load, told + 1200)), told + 1200);
     }
 }
 

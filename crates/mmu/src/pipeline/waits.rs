@@ -1,0 +1,52 @@
+//! Walks that wait for walkers: their entries in the TLBs are not usable, and nobody asks for the walk, until it has
+//! a walker.
+
+use super::Mmu;
+use crate::walkers::Turn;
+use crate::{Retime, WaitingWalk};
+use ambulator_base::Cycle;
+
+/// Whether a walk begins that waits for a walker.
+pub enum Begin {
+    /// It begins now, so many cycles later than was said.
+    Now(WaitingWalk, u64),
+    /// It does not before then.
+    At(Cycle),
+    /// None waits, or another one is before it.
+    No,
+}
+
+impl Mmu {
+    /// A walk waits for a walker. Returns when it is to begin ([`Mmu::begin_walk`]), if it is the first to wait.
+    pub fn wait_for_walker(&mut self, waiting: WaitingWalk) -> Option<Cycle> {
+        self.retime(waiting.va, Retime::Wait(waiting.translated));
+        self.walkers.wait(waiting)
+    }
+
+    /// The walk that the access at `place` in the window waits for was said to begin at `now`.
+    pub fn begin_walk(&mut self, place: u32, now: Cycle) -> Begin {
+        match self.walkers.begin(place, now) {
+            None => Begin::No,
+            Some(Turn::Waits(until)) => Begin::At(until),
+            Some(Turn::Begins(walk, later)) => Begin::Now(walk, later),
+        }
+    }
+
+    /// The first walk that waits for a walker: the place of its access in the window, and when it is to begin.
+    pub fn next_to_begin(&mut self) -> Option<(u32, Cycle)> {
+        self.walkers.next_to_begin()
+    }
+
+    /// A walk has begun `queued` cycles later than was said; main memory serves it `late` cycles later than it had said at
+    /// the earliest. Returns when its access is translated.
+    pub fn has_begun(&mut self, walk: &WaitingWalk, queued: u64, late: u64) -> Cycle {
+        let ready = walk.translated.after(queued + late);
+        self.counters.walker_queue_cycles += queued;
+        self.counters.mmu_cycles += queued + late;
+        if late > 0 {
+            self.raise_walk(walk.number as u16, late);
+        }
+        self.retime(walk.va, Retime::Begin(ready));
+        ready
+    }
+}

@@ -1,0 +1,60 @@
+//! A page walk that waits for a walker, and the loads that it is to send.
+
+use ambulator_base::{Cycle, PhysAddr, State, VirtAddr};
+
+/// A load of main memory by a walk that waits for a walker: it is sent when the walk has its walker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
+pub struct AheadLoad {
+    /// The line of a table.
+    pub at: PhysAddr,
+    /// When the walk was to ask for it.
+    pub asked: Cycle,
+    /// When it was to arrive at the earliest.
+    pub told: Cycle,
+}
+
+/// The first of such loads of a walk, in the order in which it asks for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
+pub struct AheadLoads {
+    loads: [AheadLoad; AheadLoads::MOST],
+    count: u8,
+}
+
+impl AheadLoads {
+    /// So many of a walk at most; those after them are sent at once.
+    pub const MOST: usize = 4;
+
+    /// Adds a load, of which there are not yet all. Returns whether there are now.
+    pub(crate) fn push(&mut self, load: AheadLoad) -> bool {
+        self.loads[usize::from(self.count)] = load;
+        self.count += 1;
+        usize::from(self.count) == AheadLoads::MOST
+    }
+
+    /// The loads.
+    #[inline]
+    pub fn as_slice(&self) -> &[AheadLoad] {
+        &self.loads[..usize::from(self.count)]
+    }
+}
+
+/// A page walk that waits for a walker, which other walks have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
+pub struct WaitingWalk {
+    /// [`WalkOnWalker::number`](crate::WalkOnWalker::number); in the queue, that of the pool.
+    pub number: u32,
+    /// The place in the core's window of the access that it is for.
+    pub place: u32,
+    /// The instruction of that access.
+    pub pc: VirtAddr,
+    /// What it accesses.
+    pub va: VirtAddr,
+    /// When the walk begins, at the earliest.
+    pub begins: Cycle,
+    /// When the access is translated then.
+    pub translated: Cycle,
+    /// The access waits for that. (A value from the store queue does not.)
+    pub asks: bool,
+    /// Its loads of main memory.
+    pub loads: AheadLoads,
+}
