@@ -771,8 +771,8 @@ MUTANTS = [
     Mutant(
         "evicted-lines-have-lines-read-that-are-not-sent",
         f"{HARDWARE}/hierarchy/levels.rs",
-        "if self.dram.is_ahead(place) && now < u64::MAX {",
-        "if self.dram.is_ahead(place) && now < 1 {",
+        "if by.is_table && now < u64::MAX && self.dram.is_ahead(place) {",
+        "if by.is_table && now < 1 && self.dram.is_ahead(place) {",
         "-p ambulator-hardware --test integration a_line_that_is_asked_for_ahead",
     ),
     # Walkers.
@@ -780,9 +780,9 @@ MUTANTS = [
         "walks-that-wait-begin-as-was-said",
         f"{MMU}/walkers.rs",
         """if start > now.0 {
-            return Some(Turn::Waits(""",
+                return Some(Turn::Waits(""",
         """if start < now.0 {
-            return Some(Turn::Waits(""",
+                return Some(Turn::Waits(""",
         MMU_UNITS,
     ),
     Mutant(

@@ -47,6 +47,9 @@ pub struct WalkerPool {
     queued_cycles: u64,
     /// When the latest of those began that waited.
     begun: u64,
+    /// When the first in the queue begins, if nothing has changed since that was found; or `u64::MAX`. Affects speed only.
+    #[state(skip)]
+    first_begins: u64,
     /// Walks for which nobody waits and that have not begun.
     behind: Vec<u32>,
     /// Room for the ends of walks that another one waits for.
@@ -82,6 +85,7 @@ impl WalkerPool {
             queue: VecDeque::new(),
             queued_cycles: 0,
             begun: 0,
+            first_begins: u64::MAX,
             behind: Vec::new(),
             ends: Vec::with_capacity(REMEMBERED),
         }
@@ -252,7 +256,11 @@ impl WalkerPool {
         let asked_later = |other: &&WaitingWalk| self.walk(other.number).asked > asked;
         let later = self.queue.iter().rev().take_while(asked_later).count();
         self.queue.insert(self.queue.len() - later, waiting);
-        (self.queue.len() == later + 1).then_some(Cycle(start))
+        if self.queue.len() > later + 1 {
+            return None;
+        }
+        self.first_begins = u64::MAX;
+        Some(Cycle(start))
     }
 
     /// The first in the queue was said to get a walker at `now`. Nothing, if the access at `place` in the window is not
@@ -260,9 +268,11 @@ impl WalkerPool {
     pub(crate) fn begin(&mut self, place: u32, now: Cycle) -> Option<Turn> {
         let first = self.queue.front().filter(|first| first.place == place)?;
         let (number, told) = (first.number, first.begins.0);
-        let start = self.turn_of(number);
-        if start > now.0 {
-            return Some(Turn::Waits(Cycle(start)));
+        if now.0 < self.first_begins {
+            let start = self.turn_of(number);
+            if start > now.0 {
+                return Some(Turn::Waits(Cycle(start)));
+            }
         }
         let said = *self.walk(number);
         self.queued_cycles -= said.end - said.start;
@@ -283,7 +293,9 @@ impl WalkerPool {
     /// The first in the queue: its access's place in the window, and when it is said to begin.
     pub(crate) fn next_to_begin(&mut self) -> Option<(u32, Cycle)> {
         let &WaitingWalk { number, place, .. } = self.queue.front()?;
-        Some((place, Cycle(self.turn_of(number))))
+        let begins = self.turn_of(number);
+        self.first_begins = begins;
+        Some((place, Cycle(begins)))
     }
 
     /// Walk `number` has come to the end that was said, and ends `late` cycles later. Returns the cycles for which it was
@@ -300,6 +312,7 @@ impl WalkerPool {
     /// Walk `number`, of which something else was `said`, now lasts from `start` to `end`.
     #[inline(always)]
     fn move_to(&mut self, number: u32, said: &Interval, (start, end): (u64, u64)) {
+        self.first_begins = u64::MAX;
         let walk = self.walk_mut(number);
         (walk.start, walk.end) = (start, end);
         for back in (0..=self.number.wrapping_sub(number)).rev() {

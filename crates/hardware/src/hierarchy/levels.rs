@@ -135,7 +135,7 @@ impl Shared {
         while let Some(leaving) = self.leaving.pop_due(now) {
             let Leaving { line, is_table, socket, by } = leaving;
             let place = self.place_of(by.line);
-            if self.dram.is_ahead(place) && now < u64::MAX {
+            if by.is_table && now < u64::MAX && self.dram.is_ahead(place) {
                 self.ahead.push(leaving);
                 continue;
             }
