@@ -52,8 +52,8 @@ fn who_joins_a_walk_waits_for_its_end_also_if_that_is_later_than_was_said() {
         }
         let ready = |found: Option<(u64, u64)>| found.expect("mapped").1;
         // In the L1 TLB, by its recent translation, and for a fetch, which misses its L1 TLB, in the L2 TLB.
-        assert_eq!(ready(bench.access(joiner.0, AccessKind::Load, told + 10)), told + 57);
         assert_eq!(bench.mmu.recall(joiner, AccessKind::Load, Cycle(told + 10)), None);
+        assert_eq!(ready(bench.access(joiner.0, AccessKind::Load, told + 10)), told + 57);
         assert_eq!(ready(bench.access(joiner.0, AccessKind::Fetch, told + 10)), told + 57);
         assert_eq!(bench.mmu.joined_late(VirtAddr(page + size.bytes()), Cycle(others)), Some(0), "another page's walk");
     }
@@ -77,8 +77,8 @@ fn who_joins_a_walk_that_waits_for_a_walker_waits_until_that_has_begun() {
         // Long after that it has not begun.
         let now = told + 1000;
         let looks_up = |bench: &mut Bench| {
-            assert!(ready(bench.access(joiner.0, AccessKind::Load, now)) > now);
             assert_eq!(bench.mmu.recall(joiner, AccessKind::Load, Cycle(now)), None);
+            assert!(ready(bench.access(joiner.0, AccessKind::Load, now)) > now);
             assert_eq!(bench.mmu.joined_late(joiner, Cycle(now)), None);
         };
         looks_up(&mut bench);
