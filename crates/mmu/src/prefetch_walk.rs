@@ -185,7 +185,7 @@ impl Mmu {
         let dram = unit.served.dram;
         let (walk, slowest) = self.walk_behind::<W>(unit, va, start, port);
         if bounded {
-            self.occupy_walker(now, start, walk.ready);
+            self.occupy_walker(now, walk.ready.since(start));
             unit.walkers.occupy(start, start, walk.ready);
             unit.pending.push(walk.ready);
         }

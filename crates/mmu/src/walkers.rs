@@ -181,9 +181,10 @@ impl WalkerPool {
         place as u16
     }
 
-    /// [`WalkerPool::occupy`] for a walk for which nobody waits, so that nobody asks whether it begins.
-    pub fn occupy_behind(&mut self, asked: Cycle, from: Cycle, until: Cycle) {
-        self.occupy(asked, from, until);
+    /// [`WalkerPool::occupy`] for a walk of so many `cycles` for which nobody waits, so that nobody asks whether it begins.
+    pub fn occupy_behind(&mut self, asked: Cycle, cycles: u64) {
+        let (start, _) = self.earliest_start(asked);
+        self.occupy(asked, start, start.after(cycles));
         if self.behind.len() == MOST_BEHIND {
             self.behind.remove(0);
         }
@@ -202,18 +203,13 @@ impl WalkerPool {
                 return false;
             }
             let said = *self.walk(other);
-            let start = self.start_behind(other, said.asked);
-            self.move_to(other, &said, (start, start + (said.end - said.start)));
+            let start = said.start.max(self.free_before(other, &said));
+            if start > said.start {
+                self.move_to(other, &said, (start, start + (said.end - said.start)));
+            }
             start > now
         });
         self.behind = behind;
-    }
-
-    /// When walk `number` begins, at `least` at the earliest, and not before those that waited before it.
-    fn start_behind(&mut self, number: u32, least: u64) -> u64 {
-        let start = least.max(self.begun);
-        let from = Interval { start, ..*self.walk(number) };
-        start.max(self.free_before(number, &from))
     }
 
     /// A walk from `start` to `end` is one of those that end last, in place of the one at `place`, which ends before it.
@@ -287,7 +283,8 @@ impl WalkerPool {
         if !self.behind.is_empty() {
             self.begin_behind(number, least);
         }
-        self.start_behind(number, least)
+        let from = Interval { start: least, ..*self.walk(number) };
+        least.max(self.free_before(number, &from))
     }
 
     /// The first in the queue: its access's place in the window, and when it is said to begin.
@@ -438,7 +435,8 @@ mod tests {
         // Both walkers have half of the 100 cycles that wait.
         assert_eq!(pool.turn(Cycle(50)), Cycle(150));
         // A prefetch's walk asks before the last one: it begins at 200, and the last at 240.
-        pool.occupy_behind(Cycle(12), pool.turn(Cycle(12)), pool.turn(Cycle(12)).after(40));
+        assert_eq!(pool.turn(Cycle(12)), Cycle(150));
+        pool.occupy_behind(Cycle(12), 40);
         assert_eq!(ask(&mut pool, 13, 20, 4).1, None);
         assert_eq!(pool.delay(first, 0), 100);
         assert_eq!(begin(&mut pool, 2, 100), Ok(0));

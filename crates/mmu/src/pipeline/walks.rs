@@ -248,8 +248,9 @@ impl Mmu {
         (self.timing && !port.is_recorded()).then_some(&self.walkers)
     }
 
-    pub(crate) fn occupy_walker(&mut self, asked: Cycle, from: Cycle, until: Cycle) {
-        self.walkers.occupy_behind(asked, from, until);
+    /// A walk for which nobody waits takes so many cycles of a walker.
+    pub(crate) fn occupy_walker(&mut self, asked: Cycle, cycles: u64) {
+        self.walkers.occupy_behind(asked, cycles);
     }
 
     /// The second stage of nested paging.
