@@ -322,13 +322,13 @@ impl Hierarchy {
 
     #[cold]
     fn ask_for_due(&mut self, core: usize, now: Cycle) {
-        while let Some(fetched) = self.cores[core].second.unawaited.pop_due(now.0) {
+        let mut unawaited = std::mem::replace(&mut self.cores[core].second.unawaited, Due::new());
+        unawaited.ask(now.0, |fetched| {
             let UnderWay { line, is_table, told } = fetched;
             let ready = self.arrival(core, PhysAddr(line * LINE_BYTES), is_table, Cycle(told)).0;
-            if ready > told {
-                self.cores[core].second.unawaited.push(ready, UnderWay { told: ready, ..fetched });
-            }
-        }
+            (ready > told).then_some((ready, UnderWay { told: ready, ..fetched }))
+        });
+        self.cores[core].second.unawaited = unawaited;
     }
 
     #[cold]

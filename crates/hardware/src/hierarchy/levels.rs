@@ -132,17 +132,17 @@ impl Shared {
     /// Writes the evicted lines back whose places are taken by `now`.
     #[cold]
     pub(super) fn write_due(&mut self, now: u64) {
-        while let Some(leaving) = self.leaving.pop_due(now) {
+        let mut leaving = std::mem::replace(&mut self.leaving, Due::new());
+        leaving.ask(now, |leaving| {
             let Leaving { line, is_table, socket, by } = leaving;
             let place = self.place_of(by.line);
             if by.is_table && now < u64::MAX && self.dram.is_ahead(place) {
                 self.ahead.push(leaving);
-                continue;
+                return None;
             }
             let at = self.dram.arrival(place, by.is_table, by.told);
             if at > now {
-                self.leaving.push(at, Leaving { by: UnderWay { told: at, ..by }, ..leaving });
-                continue;
+                return Some((at, Leaving { by: UnderWay { told: at, ..by }, ..leaving }));
             }
             let written = self.dram.send_write(line, is_table, socket, at);
             if written.waited > 0 {
@@ -150,7 +150,9 @@ impl Shared {
                 self.llc.hold_mshr(at, at + written.waited);
                 self.evicting.push(written.at, UnderWay { line, is_table: false, told: written.at });
             }
-        }
+            None
+        });
+        self.leaving = leaving;
     }
 
     /// A line that was asked for ahead is sent: the line that leaves for it asks when it comes.
@@ -165,13 +167,16 @@ impl Shared {
     /// MSHRs until then.
     #[cold]
     fn ask_for_evicted(&mut self, now: u64) {
-        while let Some(evicted) = self.evicting.pop_due(now) {
-            let at = self.dram.entry(evicted.line, evicted.told);
-            if at > evicted.told {
-                self.llc.hold_mshr(evicted.told, at);
-                self.evicting.push(at, UnderWay { told: at, ..evicted });
+        let Shared { evicting, dram, llc, .. } = self;
+        evicting.ask(now, |evicted| {
+            let UnderWay { line, told, .. } = evicted;
+            let at = dram.entry(line, told);
+            if at <= told {
+                return None;
             }
-        }
+            llc.hold_mshr(told, at);
+            Some((at, UnderWay { told: at, ..evicted }))
+        });
     }
 
     /// A second level evicted a dirty line.

@@ -54,14 +54,16 @@ impl<T: Copy + Default + State> Due<T> {
         self.next = self.next.min(at);
     }
 
-    /// Takes the line that is due first, if that is by cycle `now`.
-    pub fn pop_due(&mut self, now: u64) -> Option<T> {
-        if !self.is_due(now) {
-            return None;
+    /// Asks when each line is there that is due by cycle `now`: later, and what is then due; or it is no longer on its way.
+    pub fn ask(&mut self, now: u64, mut when: impl FnMut(T) -> Option<(u64, T)>) {
+        while self.is_due(now)
+            && let Some((_, first)) = self.lines.pop()
+        {
+            self.next = self.lines.last().map_or(u64::MAX, |(at, _)| *at);
+            if let Some((at, line)) = when(first) {
+                self.push(at, line);
+            }
         }
-        let (_, first) = self.lines.pop()?;
-        self.next = self.lines.last().map_or(u64::MAX, |(at, _)| *at);
-        Some(first)
     }
 
     /// Time goes on after all of them have arrived.
