@@ -78,7 +78,7 @@ impl Core {
             self.window.translated_later(walk.place, ready);
         }
         if !self.joined.is_empty() {
-            self.release_joined();
+            self.release_joined(now);
         }
         if let Some((place, begins)) = self.mmu.next_to_begin() {
             self.window.begin_later(place, begins);
@@ -86,14 +86,15 @@ impl Core {
         Some((walk.pc, walk.va))
     }
 
-    /// Accesses whose walks have begun which they have joined ask again when those end.
+    /// Accesses whose walks have begun by `now` which they have joined ask again when those end.
     #[cold]
-    fn release_joined(&mut self) {
+    fn release_joined(&mut self, now: Cycle) {
         let Core { joined, mmu, window, .. } = self;
         joined.retain(|&Joined { place, va, told }| {
             let late = mmu.joined_late(va, told);
             if let Some(late) = late {
-                window.ask_later(place, told.after(late));
+                // Now, if the entry is there no longer.
+                window.ask_later(place, told.after(late).max(now));
             }
             late.is_none()
         });
