@@ -22,7 +22,7 @@ struct Interval {
 /// is therefore a list of recent walks' intervals, not a time at which a walker is free: a walk that starts
 /// later in time never delays one that starts earlier. When a walk comes to its end, it may turn out to be late. So
 /// the walks that wait for walkers are in a queue, in the order in which they asked. Each begins when it is the
-/// first and a walker is free ([`WalkerPool::begin`]); before that, its interval is the earliest that there can be.
+/// first and a walker is free; before that, its interval is the earliest that there can be.
 ///
 /// Almost every request avoids a search of that list. Let `n` be the number of walkers. Of the `n` walks that
 /// end last, consider the first to end: from its end on a walker is free, because fewer than `n` walks end
