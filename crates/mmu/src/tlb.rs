@@ -18,7 +18,14 @@ pub(crate) fn awaits_walker(ready: Cycle) -> bool {
 /// When a look-up that answers at `answer` may use an entry that is usable from `ready` on, as far as is known.
 #[inline(always)]
 pub(crate) fn usable(answer: Cycle, ready: Cycle) -> Cycle {
-    if awaits_walker(ready) { Cycle(ready.0 & !WAITS).max(answer.after(1)) } else { answer.max(ready) }
+    if awaits_walker(ready) { usable_when_begun(answer, ready) } else { answer.max(ready) }
+}
+
+/// Not before the look-up's next cycle: until then the walk has not ended.
+#[cold]
+#[inline(never)]
+fn usable_when_begun(answer: Cycle, ready: Cycle) -> Cycle {
+    Cycle(ready.0 & !WAITS).max(answer.after(1))
 }
 
 /// How the time changes from which on an entry is usable.
