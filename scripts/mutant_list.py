@@ -780,9 +780,9 @@ MUTANTS = [
         "walks-that-wait-begin-as-was-said",
         f"{MMU}/walkers.rs",
         """if start > now.0 {
-                return Some(Turn::Waits(""",
+                return Begin::At(""",
         """if start < now.0 {
-                return Some(Turn::Waits(""",
+                return Begin::At(""",
         MMU_UNITS,
     ),
     Mutant(

@@ -119,13 +119,6 @@ impl CorePort<'_> {
         self.hierarchy.ask_ahead(ahead);
     }
 
-    /// What a walk has asked for ahead is sent as it was said: nobody waits until the walk has a walker.
-    #[inline]
-    pub(crate) fn send_ahead(&mut self) {
-        let loads = std::mem::take(&mut self.awaited.loads);
-        loads.as_slice().iter().for_each(|load| self.hierarchy.send_ahead(load.at, 0));
-    }
-
     /// Starts a fetch of a data line (speculation) without waiting.
     pub fn fetch_data(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         if let Some(recording) = &mut self.recording {

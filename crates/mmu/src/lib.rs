@@ -24,7 +24,7 @@ pub use core_port::{AwaitedTable, CorePort, WalkOnWalker, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
-pub use pipeline::{Begin, FaultCause, FirstLookUp, Mmu, MmuCounters, Sockets, Translated};
+pub use pipeline::{FaultCause, FirstLookUp, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use prefetch::{
     FreeTranslations, MOST_PROPOSALS, PrefetchCounters, PrefetchQueue, PrefetchQueueSpec, Prefetched, Proposals,
@@ -37,7 +37,7 @@ pub use socket::{
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Retime, Tlb, TlbEntry};
-pub use waiting_walk::{AheadLoad, AheadLoads, WaitingWalk};
+pub use waiting_walk::{AheadLoad, AheadLoads, Begin, WaitingWalk};
 pub use walk_cache_spec::PwcSpec;
 pub use walkers::WalkerPool;
 pub use watched_port::level;

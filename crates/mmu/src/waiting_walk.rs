@@ -1,6 +1,7 @@
 //! A page walk that waits for a walker, and the loads that it is to send.
 
 use ambulator_base::{Cycle, PhysAddr, State, VirtAddr};
+use ambulator_hardware::Hierarchy;
 
 /// A load of main memory by a walk that waits for a walker: it is sent when the walk has its walker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
@@ -36,13 +37,22 @@ impl AheadLoads {
     pub fn as_slice(&self) -> &[AheadLoad] {
         &self.loads[..usize::from(self.count)]
     }
+
+    /// Sends them as was said, because nobody waits until the walk has a walker. None is left.
+    #[inline(always)]
+    pub fn send(&mut self, hierarchy: &mut Hierarchy) {
+        if self.count > 0 {
+            self.as_slice().iter().for_each(|load| hierarchy.send_ahead(load.at, 0));
+            self.count = 0;
+        }
+    }
 }
 
 /// A page walk that waits for a walker, which other walks have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
 pub struct WaitingWalk {
-    /// [`WalkOnWalker::number`](crate::WalkOnWalker::number); in the queue, that of the pool.
-    pub number: u32,
+    /// [`WalkOnWalker::number`](crate::WalkOnWalker::number).
+    pub number: u16,
     /// The place in the core's window of the access that it is for.
     pub place: u32,
     /// The instruction of that access.
@@ -57,4 +67,15 @@ pub struct WaitingWalk {
     pub asks: bool,
     /// Its loads of main memory.
     pub loads: AheadLoads,
+}
+
+/// Whether a walk begins that waits for a walker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It begins now, so many cycles later than was said when it asked.
+    Now(WaitingWalk, u64),
+    /// It does not before then.
+    At(Cycle),
+    /// None waits, or another one is before it.
+    No,
 }

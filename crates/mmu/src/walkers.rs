@@ -1,6 +1,6 @@
 //! The page walkers of a core as a bounded resource.
 
-use crate::WaitingWalk;
+use crate::{Begin, WaitingWalk};
 use ambulator_base::{Cycle, State};
 use ambulator_hardware::WalkInFlight;
 use std::collections::VecDeque;
@@ -57,14 +57,6 @@ pub struct WalkerPool {
     ends: Vec<u64>,
 }
 
-/// Whether a walk that was said to get a walker gets it.
-pub(crate) enum Turn {
-    /// It has its walker, and begins so many cycles later than was said when it asked.
-    Begins(WaitingWalk, u64),
-    /// Not before then.
-    Waits(Cycle),
-}
-
 /// Walks for which nobody waits and that have not begun, at most.
 const MOST_BEHIND: usize = 64;
 
@@ -94,6 +86,11 @@ impl WalkerPool {
     #[inline(always)]
     fn walk(&self, number: u32) -> &Interval {
         &self.walks[number as usize % REMEMBERED]
+    }
+
+    #[inline(always)]
+    fn waiting(&self, waiting: &WaitingWalk) -> &Interval {
+        self.walk(waiting.number.into())
     }
 
     #[inline(always)]
@@ -128,14 +125,14 @@ impl WalkerPool {
         let start = self.start(now);
         match self.queue.back() {
             None => (start, start > now),
-            Some(last) => (start.max(Cycle(self.walk(last.number).start)), true),
+            Some(last) => (start.max(Cycle(self.waiting(last).start)), true),
         }
     }
 
     /// About when a walk begins that asks at `now` and is not in the queue: after those that are.
     pub fn turn(&self, now: Cycle) -> Cycle {
         let Some(first) = self.queue.front() else { return self.start(now) };
-        let begins = now.max(Cycle(self.walk(first.number).start));
+        let begins = now.max(Cycle(self.waiting(first).start));
         begins.after(self.queued_cycles / self.last.len() as u64)
     }
 
@@ -245,11 +242,10 @@ impl WalkerPool {
 
     /// A walk waits for a walker, behind those that asked before it. Returns when it is to ask whether it begins
     /// ([`WalkerPool::begin`]), if it is the first.
-    pub(crate) fn wait(&mut self, mut waiting: WaitingWalk) -> Option<Cycle> {
-        waiting.number = self.number_of(waiting.number as u16);
-        let Interval { start, end, asked, .. } = *self.walk(waiting.number);
+    pub(crate) fn wait(&mut self, waiting: WaitingWalk) -> Option<Cycle> {
+        let Interval { start, end, asked, .. } = *self.waiting(&waiting);
         self.queued_cycles += end - start;
-        let asked_later = |other: &&WaitingWalk| self.walk(other.number).asked > asked;
+        let asked_later = |other: &&WaitingWalk| self.waiting(other).asked > asked;
         let later = self.queue.iter().rev().take_while(asked_later).count();
         self.queue.insert(self.queue.len() - later, waiting);
         if self.queue.len() > later + 1 {
@@ -259,22 +255,22 @@ impl WalkerPool {
         Some(Cycle(start))
     }
 
-    /// The first in the queue was said to get a walker at `now`. Nothing, if the access at `place` in the window is not
-    /// the one that waits for it.
-    pub(crate) fn begin(&mut self, place: u32, now: Cycle) -> Option<Turn> {
-        let first = self.queue.front().filter(|first| first.place == place)?;
-        let (number, told) = (first.number, first.begins.0);
+    /// The first in the queue was said to get a walker at `now`, if it is for the access at `place` in the window.
+    pub(crate) fn begin(&mut self, place: u32, now: Cycle) -> Begin {
+        let Some(first) = self.queue.front().copied().filter(|first| first.place == place) else { return Begin::No };
+        let number = self.number_of(first.number);
         if now.0 < self.first_begins {
             let start = self.turn_of(number);
             if start > now.0 {
-                return Some(Turn::Waits(Cycle(start)));
+                return Begin::At(Cycle(start));
             }
         }
         let said = *self.walk(number);
         self.queued_cycles -= said.end - said.start;
         self.move_to(number, &said, (now.0, now.0 + (said.end - said.start)));
         self.begun = self.begun.max(now.0);
-        self.queue.pop_front().map(|first| Turn::Begins(first, now.0 - told))
+        self.queue.pop_front();
+        Begin::Now(first, now.since(first.begins))
     }
 
     /// When walk `number`, the first in the queue, begins, as far as is known.
@@ -290,7 +286,7 @@ impl WalkerPool {
     /// The first in the queue: its access's place in the window, and when it is said to begin.
     pub(crate) fn next_to_begin(&mut self) -> Option<(u32, Cycle)> {
         let &WaitingWalk { number, place, .. } = self.queue.front()?;
-        let begins = self.turn_of(number);
+        let begins = self.turn_of(self.number_of(number));
         self.first_begins = begins;
         Some((place, Cycle(begins)))
     }
@@ -387,19 +383,20 @@ mod tests {
     fn ask(pool: &mut WalkerPool, asked: u64, cycles: u64, place: u32) -> (u16, Option<u64>) {
         let (start, waits) = pool.earliest_start(Cycle(asked));
         let number = pool.occupy(Cycle(asked), start, start.after(cycles));
-        let waiting = WaitingWalk { number: number.into(), place, begins: start, ..WaitingWalk::default() };
+        let waiting = WaitingWalk { number, place, begins: start, ..WaitingWalk::default() };
         let begins = if waits { pool.wait(waiting) } else { Some(start) };
         (number, begins.map(|begins| begins.0))
     }
 
     /// By how much the walk of `place` begins later at `now` than was said, or when it is to ask again.
     fn begin(pool: &mut WalkerPool, place: u32, now: u64) -> Result<u64, u64> {
-        match pool.begin(place, Cycle(now)).expect("it is the first to wait") {
-            Turn::Begins(walk, later) => {
+        match pool.begin(place, Cycle(now)) {
+            Begin::Now(walk, later) => {
                 assert_eq!(walk.place, place);
                 Ok(later)
             }
-            Turn::Waits(until) => Err(until.0),
+            Begin::At(until) => Err(until.0),
+            Begin::No => panic!("it is the first to wait"),
         }
     }
 
@@ -414,7 +411,7 @@ mod tests {
         // Main memory serves the first 50 cycles later.
         assert_eq!(pool.delay(first, 50), 100);
         assert_eq!(begin(&mut pool, 1, 100), Err(150));
-        assert!(pool.begin(2, Cycle(150)).is_none());
+        assert_eq!(pool.begin(2, Cycle(150)), Begin::No);
         assert_eq!(begin(&mut pool, 1, 150), Ok(50));
         assert_eq!(pool.next_to_begin(), Some((2, Cycle(250))));
         // The second's load is late by 30 cycles.
@@ -452,7 +449,7 @@ mod tests {
         assert_eq!(ask(&mut pool, 80, 10, 1).1, Some(100));
         // It asks before that, and is the first then.
         assert_eq!(ask(&mut pool, 20, 10, 2).1, Some(110));
-        assert!(pool.begin(1, Cycle(100)).is_none());
+        assert_eq!(pool.begin(1, Cycle(100)), Begin::No);
         assert_eq!(begin(&mut pool, 2, 110), Ok(0));
         assert_eq!(pool.next_to_begin(), Some((1, Cycle(120))));
     }

@@ -187,8 +187,7 @@ impl Machine {
         Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
 
-    /// Translates a data access; also says how, in the terms of [`InFlight::translation`]. If it `may_wait`, it is
-    /// [`AwaitedTable::may_wait`].
+    /// Translates a data access; also says how, in the terms of [`InFlight::translation`].
     #[inline(always)]
     fn translate_data(
         &mut self,
@@ -196,11 +195,10 @@ impl Machine {
         pc: VirtAddr,
         va: VirtAddr,
         access: AccessKind,
-        (now, may_wait): (Cycle, bool),
+        now: Cycle,
     ) -> Result<(Located, u8), Stop> {
         let core = &mut self.hw.cores[number];
         core.slowest_walk_load = 0;
-        core.awaited_table = AwaitedTable { may_wait, ..AwaitedTable::default() };
         let before = core.looked_up();
         let located = self.translate(number, pc, va, access, now)?;
         Ok((located, self.hw.cores[number].translation_since(&before)))
@@ -309,8 +307,9 @@ impl Machine {
     pub(crate) fn issue(&mut self, number: usize, event: Event, record: &Record, dispatches: bool) -> Result<(), Stop> {
         let access = data_access(record);
         let may_wait = self.hw.path() == TranslationPath::Conventional;
+        self.hw.cores[number].awaited_table = AwaitedTable { may_wait, ..AwaitedTable::default() };
         let (Located { at, ready, issued, known }, translation) =
-            self.translate_data(number, record.pc, record.va, access, (Cycle(event.at), may_wait))?;
+            self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let Hardware { cores, hierarchy, .. } = &mut self.hw;
         let core = &mut cores[number];
         let walk = if translation != BY_JOINED_WALK {
@@ -412,7 +411,7 @@ impl Machine {
         let core = &mut self.hw.cores[number];
         core.window.count(record);
         let access = data_access(record);
-        let (located, translation) = self.translate_data(number, record.pc, record.va, access, (issued, false))?;
+        let (located, translation) = self.translate_data(number, record.pc, record.va, access, issued)?;
         let flight = untimed_flight(record, &located, translation);
         self.access(number, &flight, access, located.ready)?;
         if splits(record) {

@@ -30,12 +30,12 @@ impl Core {
     ) -> Option<WaitingWalk> {
         self.awaited_table.may_wait = false;
         let Some(WalkOnWalker { number, begins, waited: true, .. }) = self.awaited_table.walk else { return None };
-        let loads = std::mem::take(&mut self.awaited_table.loads);
         if !walk.waits_for_walker() {
-            send_ahead(hierarchy, &loads);
+            self.awaited_table.loads.send(hierarchy);
             return None;
         }
-        let (pc, va, number) = (record.pc, record.va, number.into());
+        let (pc, va) = (record.pc, record.va);
+        let loads = std::mem::take(&mut self.awaited_table.loads);
         Some(WaitingWalk { number, place, pc, va, begins, translated, asks: true, loads })
     }
 
@@ -119,10 +119,4 @@ fn ask(number: usize, hierarchy: &mut Hierarchy, loads: &AheadLoads, queued: u64
         (told, last) = (told.max(load.told), last.max(arrives));
     }
     last.since(told.after(queued))
-}
-
-/// The loads of a walk are sent as was said.
-#[cold]
-fn send_ahead(hierarchy: &mut Hierarchy, loads: &AheadLoads) {
-    loads.as_slice().iter().for_each(|load| hierarchy.send_ahead(load.at, 0));
 }

@@ -7,7 +7,6 @@ mod waits;
 mod walks;
 
 pub use counters::MmuCounters;
-pub use waits::Begin;
 
 use crate::{
     CorePort, FinishedWalk, HypervisorStage, Lookaside, LookasideAnswer, MmuSpec, Retime, Speculator, TableRegisters,
@@ -414,11 +413,11 @@ impl Mmu {
             } else {
                 self.counters.l1d_tlb_hits += 1;
             }
-            let ready = usable(now.after(self.l1_latency), entry.ready);
+            let answered = now.after(self.l1_latency);
+            let now = usable(answered, entry.ready);
             if W {
-                tell_join(now.after(self.l1_latency), ready);
+                tell_join(answered, now);
             }
-            let now = ready;
             return self.restricted_hit::<W>(va, access, &found, now, port);
         }
         self.miss::<W>(va, access, now, port)

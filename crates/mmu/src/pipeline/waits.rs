@@ -2,19 +2,8 @@
 //! a walker.
 
 use super::Mmu;
-use crate::walkers::Turn;
-use crate::{Retime, WaitingWalk};
+use crate::{Begin, Retime, WaitingWalk};
 use ambulator_base::Cycle;
-
-/// Whether a walk begins that waits for a walker.
-pub enum Begin {
-    /// It begins now, so many cycles later than was said.
-    Now(WaitingWalk, u64),
-    /// It does not before then.
-    At(Cycle),
-    /// None waits, or another one is before it.
-    No,
-}
 
 impl Mmu {
     /// A walk waits for a walker. Returns when it is to begin ([`Mmu::begin_walk`]), if it is the first to wait.
@@ -25,11 +14,7 @@ impl Mmu {
 
     /// The walk that the access at `place` in the window waits for was said to begin at `now`.
     pub fn begin_walk(&mut self, place: u32, now: Cycle) -> Begin {
-        match self.walkers.begin(place, now) {
-            None => Begin::No,
-            Some(Turn::Waits(until)) => Begin::At(until),
-            Some(Turn::Begins(walk, later)) => Begin::Now(walk, later),
-        }
+        self.walkers.begin(place, now)
     }
 
     /// The first walk that waits for a walker: the place of its access in the window, and when it is to begin.
@@ -44,7 +29,7 @@ impl Mmu {
         self.counters.walker_queue_cycles += queued;
         self.counters.mmu_cycles += queued + late;
         if late > 0 {
-            self.raise_walk(walk.number as u16, late);
+            self.raise_walk(walk.number, late);
         }
         self.retime(walk.va, Retime::Begin(ready));
         ready

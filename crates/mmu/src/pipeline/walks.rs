@@ -132,7 +132,7 @@ impl Mmu {
             return walk;
         }
         // Of a walk before, of the same access.
-        port.send_ahead();
+        port.awaited.loads.send(port.hierarchy);
         let (start, waits) = if port.is_recorded() {
             (now, false)
         } else if port.awaited.may_wait {
@@ -152,7 +152,7 @@ impl Mmu {
         }
         let waited = waits && matches!(walk.outcome, WalkOutcome::Mapped(_));
         if !waited {
-            port.send_ahead();
+            port.awaited.loads.send(port.hierarchy);
         }
         if !port.is_recorded() {
             let number = self.walkers.occupy(now, start, walk.ready);
