@@ -4,5 +4,6 @@ mod core;
 mod dram;
 mod dram_reference;
 mod hierarchy;
+mod lines_under_way;
 mod memory_controller;
 mod nodes;
