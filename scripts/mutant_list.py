@@ -819,7 +819,7 @@ MUTANTS = [
         """self.join_waiting(event.place, va, told);
                 return true;""",
         "return false;",
-        "-p ambulator-simulator --test machines busy_walkers",
+        "-p ambulator-simulator --test machines accesses_that_join",
     ),
     # The oracle.
     Mutant(

@@ -285,6 +285,26 @@ fn the_second_line_of_an_access_waits_for_its_translation() {
 }
 
 #[test]
+fn accesses_that_join_a_walk_which_waits_for_the_walker_wait_as_long_as_it_does() {
+    // Bursts of loads of seven pages, whose walks wait for the one walker, behind others which rows of one bank make
+    // late. One more load of the last page joins its walk, and the next burst depends on it.
+    let mut program = Scripted::new(BYTES);
+    program.touch(DATA, BYTES, true).begin();
+    for burst in 0..LOADS / 8 {
+        for load in 0..8 {
+            let page = (7 * burst + load.min(6)) * 777 % 2048 * 8;
+            let depends = if burst > 0 { load as u16 + 1 } else { 0 };
+            program.access(RecordKind::Load, DATA + page * 4096 + load * 256, 0, depends);
+        }
+    }
+    let settings =
+        [&ROWS[..], &["mmu.walkers=1", "dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\""]].concat();
+    let theirs = reference_takes("radix", &settings, &program);
+    let ours = run("radix", &settings, &program).cycles as f64 / LOADS as f64;
+    assert_near("a load", ours, theirs, 0.02, &settings);
+}
+
+#[test]
 fn accesses_that_wait_for_mshrs_take_the_same_time() {
     // Rows of five lines, of which two loads cross one, wait for walks and then for MSHRs; loads of indices and of
     // rows that are translated earlier overtake them.
