@@ -26,21 +26,46 @@ ambulator_base::counters! {
     }
 }
 
-/// What the latest walk waited for.
+/// What the latest translation waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AwaitedTable {
-    /// The table line that it read from main memory last.
+    /// The table line that decides when it is known: that which was read from main memory last, if the design does not say
+    /// another one ([`MemoryPort::decides`]).
     pub at: PhysAddr,
     /// When that is said to arrive; 0 for none.
     pub arrives: Cycle,
     /// The walk, once it has a walker.
     pub walk: Option<WalkOnWalker>,
+    /// The lookaside has translated, without a walk.
+    pub by_lookaside: bool,
+    /// It is known: nobody waits for what is loaded after it.
+    pub settled: bool,
     /// Who asks for the translation can wait until the walk has a walker ([`WaitingWalk`](crate::WaitingWalk)).
     pub may_wait: bool,
     /// The walk waits for a walker: its loads are sent only then.
     pub ahead: bool,
     /// These loads.
     pub loads: AheadLoads,
+}
+
+impl AwaitedTable {
+    /// A walk begins. It follows a lookaside's search in vain, or another walk of the same access, of which nothing stays.
+    pub(crate) fn begin_walk(&mut self) {
+        self.walk = None;
+        if self.settled {
+            (self.arrives, self.by_lookaside, self.settled) = (Cycle(0), false, false);
+        }
+    }
+
+    /// A walk has ended, which `walk` had a walker for.
+    pub(crate) fn end_walk(&mut self, walk: Option<WalkOnWalker>) {
+        (self.walk, self.settled) = (walk, true);
+    }
+
+    /// The lookaside has translated.
+    pub(crate) fn end_lookaside(&mut self) {
+        (self.by_lookaside, self.settled) = (true, true);
+    }
 }
 
 /// A walk on one of a core's walkers.
@@ -100,11 +125,12 @@ impl CorePort<'_> {
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => {
                 self.traffic.dram += 1;
-                if access.ready >= self.awaited.arrives {
+                let last = !self.awaited.settled && access.ready >= self.awaited.arrives;
+                if last {
                     (self.awaited.at, self.awaited.arrives) = (at, access.ready);
-                    self.awaited.walk = None;
                 }
-                if self.awaited.ahead && self.awaited.loads.push(AheadLoad { at, asked: now, told: access.ready }) {
+                let load = AheadLoad { at, asked: now, told: access.ready };
+                if self.awaited.ahead && self.awaited.loads.push(load, last) {
                     self.ask_ahead(false);
                 }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
@@ -191,6 +217,13 @@ impl MemoryPort for CorePort<'_> {
 
     fn peek_line(&mut self, at: PhysAddr) -> [u64; 8] {
         self.memory.line(at)
+    }
+
+    fn decides(&mut self, at: PhysAddr, ready: Cycle) {
+        if !self.awaited.settled {
+            (self.awaited.at, self.awaited.arrives) = (at, ready);
+            self.awaited.loads.decide(at);
+        }
     }
 
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {

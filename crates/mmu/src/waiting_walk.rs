@@ -19,17 +19,35 @@ pub struct AheadLoad {
 pub struct AheadLoads {
     loads: [AheadLoad; AheadLoads::MOST],
     count: u8,
+    /// 1 plus the place of the load that decides when the walk ends; 0 if that is none of them.
+    decisive: u8,
 }
 
 impl AheadLoads {
     /// So many of a walk at most; those after them are sent at once.
     pub const MOST: usize = 4;
 
-    /// Adds a load, of which there are not yet all. Returns whether there are now.
-    pub(crate) fn push(&mut self, load: AheadLoad) -> bool {
+    /// Adds a load, of which there are not yet all, and which is the `last` to arrive so far. Returns whether there are all
+    /// now.
+    pub(crate) fn push(&mut self, load: AheadLoad, last: bool) -> bool {
         self.loads[usize::from(self.count)] = load;
         self.count += 1;
+        if last {
+            self.decisive = self.count;
+        }
         usize::from(self.count) == AheadLoads::MOST
+    }
+
+    /// The line at `at` decides when the walk ends.
+    pub(crate) fn decide(&mut self, at: PhysAddr) {
+        let place = self.as_slice().iter().position(|load| load.at.line() == at.line());
+        self.decisive = place.map_or(0, |place| place as u8 + 1);
+    }
+
+    /// The place of the load that decides when the walk ends, if it is one of these.
+    #[inline]
+    pub fn decisive(&self) -> Option<usize> {
+        usize::from(self.decisive).checked_sub(1)
     }
 
     /// The loads.
@@ -43,7 +61,7 @@ impl AheadLoads {
     pub fn send(&mut self, hierarchy: &mut Hierarchy) {
         if self.count > 0 {
             self.as_slice().iter().for_each(|load| hierarchy.send_ahead(load.at, 0));
-            self.count = 0;
+            (self.count, self.decisive) = (0, 0);
         }
     }
 }

@@ -93,6 +93,10 @@ impl MemoryPort for WatchedPort<'_, '_> {
         self.0.peek_line(at)
     }
 
+    fn decides(&mut self, at: PhysAddr, ready: Cycle) {
+        self.0.decides(at, ready);
+    }
+
     fn faulted(&self) -> bool {
         self.0.faulted()
     }

@@ -224,8 +224,12 @@ impl Core {
     /// or a walker.
     #[inline(always)]
     pub fn awaited_walk(&self, translated: Cycle) -> AwaitedWalk {
-        let AwaitedTable { at, arrives, walk, .. } = self.awaited_table;
-        let Some(WalkOnWalker { number, ends, waited, .. }) = walk else { return AwaitedWalk::default() };
+        let AwaitedTable { at, arrives, walk, by_lookaside, .. } = self.awaited_table;
+        let (number, ends, waited) = match walk {
+            Some(WalkOnWalker { number, ends, waited, .. }) => (Some(number), ends, waited),
+            None if by_lookaside => (None, Cycle(0), false),
+            None => return AwaitedWalk::default(),
+        };
         let (table, until) = match arrives {
             Cycle(0) if waited => (None, ends),
             Cycle(0) => return AwaitedWalk::default(),

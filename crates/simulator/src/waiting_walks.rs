@@ -104,11 +104,10 @@ impl Core {
 /// The loads of a walk that has begun `queued` cycles later than was said are sent. Returns by how many cycles more the
 /// walk is late.
 #[inline(always)]
-fn ask(number: usize, hierarchy: &mut Hierarchy, loads: &AheadLoads, queued: u64) -> u64 {
-    let loads = loads.as_slice();
+fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, queued: u64) -> u64 {
+    let loads = ahead.as_slice();
     // By how much each arrives later.
     let mut later = [0; AheadLoads::MOST];
-    let (mut told, mut last) = (Cycle(0), Cycle(0));
     for (place, load) in loads.iter().enumerate() {
         // A load that has waited for others begins as much later as they are.
         let before = loads[..place].iter().zip(&later).filter(|(other, _)| other.told <= load.asked);
@@ -116,7 +115,6 @@ fn ask(number: usize, hierarchy: &mut Hierarchy, loads: &AheadLoads, queued: u64
         hierarchy.send_ahead(load.at, begins);
         let arrives = hierarchy.arrival(number, load.at, true, load.told).max(load.asked.after(begins));
         later[place] = arrives.since(load.told);
-        (told, last) = (told.max(load.told), last.max(arrives));
     }
-    last.since(told.after(queued))
+    ahead.decisive().map_or(0, |place| later[place].saturating_sub(queued))
 }

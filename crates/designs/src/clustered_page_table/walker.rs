@@ -91,10 +91,11 @@ impl ClusteredWalker {
             (loaded.value, loaded.ready, 2)
         };
         if same_block {
-            return Visit { loads, ready: head.ready.max(entry_ready), seen: Seen::Entry(at, Pte(entry)) };
+            let last = if head.ready > entry_ready { node } else { at };
+            return Visit { loads, ready: head.ready.max(entry_ready), last, seen: Seen::Entry(at, Pte(entry)) };
         }
         self.counters.nodes_passed += 1;
-        Visit { loads, ready: head.ready, seen: Seen::Next(follow(word(node.offset(NEXT)))) }
+        Visit { loads, ready: head.ready, last: node, seen: Seen::Next(follow(word(node.offset(NEXT)))) }
     }
 }
 
@@ -128,6 +129,8 @@ struct Visit {
     loads: u32,
     /// When the search knows it.
     ready: Cycle,
+    /// The line that it waited for last.
+    last: PhysAddr,
     seen: Seen,
 }
 
@@ -151,7 +154,7 @@ impl Walker for ClusteredWalker {
             buckets.exist().then(|| Search { size, block, next: Next::Bucket(buckets.of(block)), now })
         });
         let (mut accesses, mut ready) = (0, now);
-        let mut outcome = WalkOutcome::NotMapped;
+        let (mut outcome, mut found) = (WalkOutcome::NotMapped, None);
         // Whichever search can load first does; of those at the same time, that of the smaller pages.
         while let Some(going) = searches.iter_mut().filter(|s| s.is_some()).min_by_key(|s| s.map(|s| s.now)) {
             let Some(search) = going.take() else { break };
@@ -172,7 +175,7 @@ impl Walker for ClusteredWalker {
                             .shape(Shape::Bucket { way: 0, ways: 1, bucket, buckets, found })
                             .touches([0])
                     });
-                    Visit { loads: 1, ready: loaded.ready, seen: Seen::Next(follow(loaded.value)) }
+                    Visit { loads: 1, ready: loaded.ready, last: at, seen: Seen::Next(follow(loaded.value)) }
                 }
                 Next::Node(node) => self.visit(node, search, va, port),
             };
@@ -188,6 +191,7 @@ impl Walker for ClusteredWalker {
                     outcome = WalkOutcome::Mapped(pte.translation(search.size));
                     // The answer is there, whatever the other searches still wait for.
                     ready = visit.ready;
+                    found = Some(visit.last);
                 }
                 Seen::Next(Some(node)) => {
                     *going = Some(Search { next: Next::Node(node), now: visit.ready, ..search });
@@ -198,6 +202,9 @@ impl Walker for ClusteredWalker {
                 }
                 Seen::Entry(..) | Seen::Next(None) => {}
             }
+        }
+        if let Some(line) = found {
+            port.decides(line, ready);
         }
         Walk { outcome, ready, accesses }
     }

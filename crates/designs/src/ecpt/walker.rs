@@ -289,6 +289,7 @@ impl Walker for CuckooWalker {
             port.update(at, bits, ready);
             pte.0 |= bits;
         }
+        port.decides(at, ready);
         Walk { outcome: WalkOutcome::Mapped(pte.translation(SIZES[size])), ready, accesses }
     }
 

@@ -78,7 +78,7 @@ impl Walker for HashedWalker {
             }
         }
         let (mut accesses, mut ready) = (0, now);
-        let mut outcome = WalkOutcome::NotMapped;
+        let (mut outcome, mut found) = (WalkOutcome::NotMapped, None);
         // The first loads of all sizes issue together. A search whose line is full continues when that line
         // arrives.
         for round in 0..=self.lines.mask {
@@ -100,6 +100,7 @@ impl Walker for HashedWalker {
                         outcome = WalkOutcome::Mapped(pte.translation(size));
                         // The walk is done, even if other searches still wait.
                         ready = loaded.ready;
+                        found = Some(line);
                         *active = None;
                     }
                     LineSearch::Ends => {
@@ -119,6 +120,9 @@ impl Walker for HashedWalker {
             }
         }
         self.counters.loads += u64::from(accesses);
+        if let Some(line) = found {
+            port.decides(line, ready);
+        }
         Walk { outcome, ready, accesses }
     }
     // ANCHOR_END: walk

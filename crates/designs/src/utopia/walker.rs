@@ -69,9 +69,14 @@ pub(crate) struct RestSegWalker {
     pub(crate) counters: UtopiaWalkerCounters,
 }
 
-/// A walk of one RestSeg, by its place: the translation, and when the result is known.
-type WalkOne =
-    fn(&mut RestSegWalker, usize, VirtAddr, AccessKind, Cycle, &mut dyn MemoryPort) -> (Option<Translation>, Cycle);
+/// A page that a RestSeg has, and the line that decided when that was known.
+struct Hit {
+    translation: Translation,
+    last: PhysAddr,
+}
+
+/// A walk of one RestSeg, by its place: what it has found, and when that is known.
+type WalkOne = fn(&mut RestSegWalker, usize, VirtAddr, AccessKind, Cycle, &mut dyn MemoryPort) -> (Option<Hit>, Cycle);
 
 impl RestSegWalker {
     /// A walker with empty caches. It records the ways that it finds in `uses`, from
@@ -108,14 +113,19 @@ impl RestSegWalker {
         let walk = if self.spec.perfect_walks { Self::walk_perfectly } else { walk };
         let (mut found, mut known) = (None, now);
         for at in 0..self.places.len() {
-            let (translation, ready) = walk(self, at, va, access, now, port);
-            if translation.is_some() {
+            let (hit, ready) = walk(self, at, va, access, now, port);
+            if hit.is_some() {
                 self.counters.hits += 1;
-                (found, known) = (translation, ready);
+                (found, known) = (hit, ready);
             } else if found.is_none() {
                 known = known.max(ready);
             }
         }
+        let found = found.map(|Hit { translation, last }| {
+            // It does not wait for what the other RestSegs still load.
+            port.decides(last, known);
+            translation
+        });
         LookasideAnswer { found, ready: known, holds_walk: true }
     }
 
@@ -127,12 +137,14 @@ impl RestSegWalker {
         access: AccessKind,
         now: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> (Option<Translation>, Cycle) {
+    ) -> (Option<Hit>, Cycle) {
         let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
         let row = port.peek_line(arrays.tar.offset(set * LINE_BYTES));
         let found = shape.row.find(&row, tag);
-        (found.map(|way| self.translation(at, set, way, &row, access, now, port)), now)
+        let line = arrays.tar.offset(set * LINE_BYTES);
+        let hit = |way| Hit { translation: self.translation(at, set, way, &row, access, now, port), last: line };
+        (found.map(hit), now)
     }
 
     /// Walks one RestSeg beside a hit in the L2 TLB: as far as both caches have its lines. Its loads are
@@ -145,13 +157,14 @@ impl RestSegWalker {
         access: AccessKind,
         now: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> (Option<Translation>, Cycle) {
+    ) -> (Option<Hit>, Cycle) {
         let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
         let looked = now.after(latency);
         tell_set(&shape, set, tag, now);
-        let Some((filter, hit)) = self.filters.look_up(shape.filter.line(arrays.sf, set), now, latency) else {
+        let filter_line = shape.filter.line(arrays.sf, set);
+        let Some((filter, hit)) = self.filters.look_up(filter_line, now, latency) else {
             self.counters.sf_misses += 1;
             self.counters.abandoned += 1;
             tell_cache("SF cache", false, now, looked, "miss: abandoned, for the L2 TLB hits");
@@ -173,7 +186,8 @@ impl RestSegWalker {
         tell_cache("TAR cache", true, now, row.ready, "hit");
         let ready = filter.ready.max(row.ready);
         let found = shape.row.find(&row.words, tag);
-        (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
+        let last = if filter.ready > row.ready { filter_line } else { line };
+        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), last }), ready)
     }
 
     /// Walks one RestSeg. Returns the translation, and the cycle at which the result is known.
@@ -184,7 +198,7 @@ impl RestSegWalker {
         access: AccessKind,
         now: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> (Option<Translation>, Cycle) {
+    ) -> (Option<Hit>, Cycle) {
         let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
@@ -244,7 +258,8 @@ impl RestSegWalker {
                 None => step.says("the page is not in this RestSeg"),
             }
         });
-        (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
+        let last = if filter.ready > row.ready { filter_line } else { line };
+        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), last }), ready)
     }
 
     /// The translation by a way of a row, whose accessed and dirty bits are set in memory and in its cache.

@@ -2,15 +2,15 @@
 
 use ambulator_base::{LINE_BYTES, PhysAddr, State};
 
-/// A page walk on a walker: what the translation of an access waits for.
+/// A page walk on a walker, or a lookaside's search: what the translation of an access waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkInFlight {
     /// Where the table line is that main memory serves last; `None` if the walk waits for a walker alone.
     pub table: Option<PhysAddr>,
     /// Cycles from its arrival, or from the end of the walk, until the access is translated, up to 511.
     pub after: u64,
-    /// Tells the latest [`WalkInFlight::NUMBERS`] walks of a core apart: less than that.
-    pub number: u16,
+    /// Tells the latest [`WalkInFlight::NUMBERS`] walks of a core apart: less than that. A lookaside's search has none.
+    pub number: Option<u16>,
     /// It waited for a walker, which another walk had.
     pub waited: bool,
 }
@@ -29,7 +29,8 @@ impl AwaitedWalk {
     const MASK: u64 = (1 << Self::BITS) - 1;
     const SOME: u64 = 1 << (2 * Self::BITS);
     const WAITED: u64 = 2 * Self::SOME;
-    const LINE_SHIFT: u32 = 2 * Self::BITS + 2;
+    const ON_WALKER: u64 = 4 * Self::SOME;
+    const LINE_SHIFT: u32 = 2 * Self::BITS + 3;
 
     /// The page walk of another access, which this one has joined: when it ends is in the TLB entry that it fills.
     pub const JOINED: AwaitedWalk = AwaitedWalk(1);
@@ -40,8 +41,9 @@ impl AwaitedWalk {
         if walk.after > Self::MASK || line >> (64 - Self::LINE_SHIFT) != 0 {
             return AwaitedWalk(0);
         }
-        let flags = if walk.waited { Self::SOME | Self::WAITED } else { Self::SOME };
-        AwaitedWalk(line << Self::LINE_SHIFT | flags | u64::from(walk.number) << Self::BITS | walk.after)
+        let waited = if walk.waited { Self::WAITED } else { 0 };
+        let number = walk.number.map_or(0, |number| Self::ON_WALKER | u64::from(number) << Self::BITS);
+        AwaitedWalk(line << Self::LINE_SHIFT | Self::SOME | waited | number | walk.after)
     }
 
     /// Whether there is nothing to wait for.
@@ -68,7 +70,7 @@ impl AwaitedWalk {
         WalkInFlight {
             table: (line != 0).then_some(PhysAddr(line * LINE_BYTES)),
             after: self.0 & Self::MASK,
-            number: (self.0 >> Self::BITS & Self::MASK) as u16,
+            number: (self.0 & Self::ON_WALKER != 0).then_some((self.0 >> Self::BITS & Self::MASK) as u16),
             waited: self.0 & Self::WAITED != 0,
         }
     }

@@ -133,6 +133,7 @@ impl Mmu {
         }
         // Of a walk before, of the same access.
         port.awaited.loads.send(port.hierarchy);
+        port.awaited.begin_walk();
         let (start, waits) = if port.is_recorded() {
             (now, false)
         } else if port.awaited.may_wait {
@@ -154,10 +155,11 @@ impl Mmu {
         if !waited {
             port.awaited.loads.send(port.hierarchy);
         }
-        if !port.is_recorded() {
+        let on_walker = (!port.is_recorded()).then(|| {
             let number = self.walkers.occupy(now, start, walk.ready);
-            port.awaited.walk = Some(WalkOnWalker { number, begins: start, ends: walk.ready, waited });
-        }
+            WalkOnWalker { number, begins: start, ends: walk.ready, waited }
+        });
+        port.awaited.end_walk(on_walker);
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
         self.counters.walk_accesses += u64::from(walk.accesses);
@@ -167,10 +169,13 @@ impl Mmu {
         walk
     }
 
-    /// Walk `number`, for `va`, has come to its end, as was said, so that an access is translated at `told`. It waited for
-    /// main memory, which serves it `late` cycles later than was said: the entries that it fills are usable only then.
-    pub fn delay_walk(&mut self, number: u16, va: VirtAddr, told: Cycle, late: u64) {
-        self.raise_walk(number, late);
+    /// Walk `number`, or the lookaside's search, for `va`, has come to its end, as was said, so that an access is translated
+    /// at `told`. It waited for main memory, which serves it `late` cycles later than was said: the entries that it fills
+    /// are usable only then.
+    pub fn delay_walk(&mut self, number: Option<u16>, va: VirtAddr, told: Cycle, late: u64) {
+        if let Some(number) = number {
+            self.raise_walk(number, late);
+        }
         self.counters.mmu_cycles += late;
         self.retime(va, Retime::Delay { told, ready: told.after(late) });
     }

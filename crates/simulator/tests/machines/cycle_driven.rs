@@ -266,6 +266,21 @@ fn busy_walkers_are_in_one_walk_each() {
 }
 
 #[test]
+fn walks_that_probe_all_ways_at_once_wait_for_the_line_with_the_entry() {
+    // Three lines of main memory for a walk, which arrive one after the other if one channel is busy. Walks that wait for
+    // a walker send them later.
+    let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel("gups") };
+    let open = || ambulator_workloads::open(&request).unwrap();
+    let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\""];
+    for walkers in ["mmu.walkers=1", "mmu.walkers=4", "mmu.walkers=16"] {
+        let [(ours, theirs), (a, b)] = both_run_of("ecpt", open, &[&small[..], &[walkers]].concat(), 3 * WARMUP);
+        let off = ours / theirs - 1.0;
+        assert!(off.abs() < 0.02, "{walkers}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle");
+        assert!((a / b - 1.0).abs() < 0.02, "{walkers}: walks of {a:.1}, and {b:.1} cycles");
+    }
+}
+
+#[test]
 fn the_second_line_of_an_access_waits_for_its_translation() {
     // Each pair has a page of its own: a load of its first two lines, and one of the second of them, on which the
     // next pair depends.

@@ -335,8 +335,9 @@ impl Core {
 
     /// The page-walk caches of a walk have answered.
     pub fn walk_caches(&mut self, walker: usize, shared: &mut Shared) {
-        let first = self.mmu.walk_caches(walker);
-        self.send_walk(first, shared);
+        for load in self.mmu.walk_caches(walker, &shared.kernel.memory) {
+            self.send_walk(load, shared);
+        }
     }
 
     /// A line that a walker loads has arrived.

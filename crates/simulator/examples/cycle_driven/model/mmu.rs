@@ -1,18 +1,17 @@
-//! L1 TLBs, L2 TLB, page-walk caches and walkers of a core, for one address space and a radix table.
+//! L1 TLBs, L2 TLB, page-walk caches and walkers of a core, for one address space.
 
 use super::events::{Event, Events, Part, Request, Waiter};
 use super::lru::LruSets;
+use super::tables::{FRAME, Kind, PRESENT, Tables};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
 use std::collections::{HashMap, VecDeque};
 
-/// Bits of a page-table entry (Intel SDM volume 3, chapter 4).
-const PRESENT: u64 = 1;
+/// More bits of a page-table entry (Intel SDM volume 3, chapter 4).
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
-const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// log2 of the bytes of pages, smallest first.
 const SIZES: [u32; 3] = [12, 21, 30];
 
@@ -99,9 +98,17 @@ impl Miss {
 struct Walk {
     page: u64,
     started: u64,
-    /// The table that it reads, and log2 of the bytes that an entry of it covers.
-    table: u64,
+    /// The entry that it reads or awaits, and log2 of the bytes that it covers.
+    entry: PhysAddr,
     shift: u32,
+}
+
+impl Walk {
+    /// It reads its entry from the `table` whose entries cover `1 << shift` bytes.
+    fn read_from(&mut self, table: u64, shift: u32) {
+        self.entry = PhysAddr(table + (self.page << 12 >> shift & 511) * 8);
+        self.shift = shift;
+    }
 }
 
 /// Counters of the MMU.
@@ -133,23 +140,24 @@ pub struct Mmu {
     walkers: Vec<Option<Walk>>,
     /// PDEs, PDPTEs, PML4Es, PML5Es: the tables that they point to.
     pwc: Vec<LruSets<u64>>,
+    /// Cycles from the start of a walk until its first loads.
     pwc_latency: u64,
-    root: u64,
-    root_shift: u32,
+    kind: Kind,
+    tables: Tables,
     /// The cache at which walks' loads enter.
     pub entry: WalkEntry,
     pub counts: MmuCounts,
 }
 
 impl Mmu {
-    /// Empty TLBs. `registers` are those of the radix table: its root with log2 of its entries, and the
+    /// Empty TLBs. `registers` are those of the table; a radix table's are its root with log2 of its entries, and the
     /// address bits that it translates.
-    pub fn new(core: usize, spec: &MmuSpec, pwc: &PwcSpec, registers: &[u64]) -> Mmu {
+    pub fn new(core: usize, spec: &MmuSpec, pwc: &PwcSpec, kind: Kind, registers: &[u64]) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
         let l2 = &spec.l2_tlb;
         let unified = l2.organization == L2TlbOrganization::Unified;
         let levels = [pwc.pde_entries, pwc.pdpte_entries, pwc.pml4e_entries, pwc.pml5e_entries];
-        let mut mmu = Mmu {
+        Mmu {
             core,
             l1_latency: spec.l1_latency,
             l2_latency: l2.latency,
@@ -163,20 +171,21 @@ impl Mmu {
             waiting: VecDeque::new(),
             walkers: vec![None; spec.walkers as usize],
             pwc: levels.map(|entries| LruSets::new(entries as usize, pwc.ways as usize)).into(),
-            pwc_latency: if levels.iter().any(|entries| *entries > 0) { pwc.latency } else { 0 },
-            root: 0,
-            root_shift: 0,
+            pwc_latency: match kind {
+                Kind::Cuckoo { latency, .. } => latency,
+                Kind::Radix if levels.iter().any(|entries| *entries > 0) => pwc.latency,
+                Kind::Radix => 0,
+            },
+            kind,
+            tables: Tables::new(kind, registers),
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
-        };
-        mmu.load_registers(registers);
-        mmu
+        }
     }
 
     /// Loads the registers of the table that walks begin at.
     pub fn load_registers(&mut self, registers: &[u64]) {
-        self.root = registers[0] & FRAME;
-        self.root_shift = (registers[1] - (registers[0] & !FRAME)) as u32;
+        self.tables = Tables::new(self.kind, registers);
     }
 
     /// Whether no translation is under way.
@@ -229,32 +238,46 @@ impl Mmu {
                 self.wake(page, entry, woken);
                 continue;
             }
-            self.walkers[free] = Some(Walk { page, started: events.now, table: self.root, shift: self.root_shift });
+            self.walkers[free] = Some(Walk { page, started: events.now, entry: PhysAddr(0), shift: SIZES[0] });
             events.after(self.pwc_latency, Event::WalkCaches(self.core, free));
         }
     }
 
-    /// The page-walk caches have responded: returns the walk's first load.
-    pub fn walk_caches(&mut self, walker: usize) -> Request {
-        let mut walk = self.walkers[walker].expect("a walker at work");
-        for (level, array) in self.pwc.iter_mut().enumerate() {
-            let number = walk.page << 12 >> (21 + 9 * level);
-            if let Some(table) = array.lookup(number, number) {
-                (walk.table, walk.shift) = (*table, 12 + 9 * level as u32);
-                break;
+    /// The page-walk caches have responded: returns the walk's first loads.
+    pub fn walk_caches(&mut self, walker: usize, memory: &PhysicalMemory) -> Vec<Request> {
+        let page = self.walkers[walker].expect("a walker at work").page;
+        match &self.tables {
+            Tables::Radix { root, shift } => {
+                let (mut table, mut shift) = (*root, *shift);
+                for (level, array) in self.pwc.iter_mut().enumerate() {
+                    let number = page << 12 >> (21 + 9 * level);
+                    if let Some(cached) = array.lookup(number, number) {
+                        (table, shift) = (*cached, 12 + 9 * level as u32);
+                        break;
+                    }
+                }
+                vec![self.load_from(walker, table, shift)]
+            }
+            Tables::Cuckoo(cuckoo) => {
+                let (lines, found, at) = cuckoo.probes(page, memory);
+                if let Some(walk) = &mut self.walkers[walker] {
+                    walk.entry = at;
+                }
+                // All are read; the walk waits for one.
+                let waiter = |way| if way == found { Waiter::Walker(self.core, walker) } else { Waiter::None };
+                lines.into_iter().enumerate().map(|(way, line)| Mmu::load(line, waiter(way))).collect()
             }
         }
-        self.walkers[walker] = Some(walk);
-        self.load(walker, walk)
     }
 
-    fn entry_at(walk: Walk) -> PhysAddr {
-        PhysAddr(walk.table + (walk.page << 12 >> walk.shift & 511) * 8)
+    /// A walk reads its entry from the `table` whose entries cover `1 << shift` bytes.
+    fn load_from(&mut self, walker: usize, table: u64, shift: u32) -> Request {
+        let walk = self.walkers[walker].as_mut().expect("a walker at work");
+        walk.read_from(table, shift);
+        Mmu::load(walk.entry, Waiter::Walker(self.core, walker))
     }
 
-    fn load(&self, walker: usize, walk: Walk) -> Request {
-        let at = Mmu::entry_at(walk);
-        let waiter = Waiter::Walker(self.core, walker);
+    fn load(at: PhysAddr, waiter: Waiter) -> Request {
         Request { line: at.line(), write: false, pc: 0, at: at.line() * 64, prefetch: false, waiter }
     }
 
@@ -270,8 +293,8 @@ impl Mmu {
         events: &mut Events,
         woken: &mut Vec<Answer>,
     ) -> Option<Request> {
-        let mut walk = self.walkers[walker].expect("a walker at work");
-        let at = Mmu::entry_at(walk);
+        let walk = self.walkers[walker].expect("a walker at work");
+        let at = walk.entry;
         let pte = memory.read(at);
         assert!(pte & PRESENT != 0, "a walk finds no entry of page {:#x}", walk.page << 12);
         if walk.shift > 12 && pte & LARGE == 0 {
@@ -279,10 +302,7 @@ impl Mmu {
             if let Some(array) = self.pwc.get_mut((walk.shift as usize - 21) / 9) {
                 array.insert(number, number, pte & FRAME);
             }
-            walk.table = pte & FRAME;
-            walk.shift -= 9;
-            self.walkers[walker] = Some(walk);
-            return Some(self.load(walker, walk));
+            return Some(self.load_from(walker, pte & FRAME, walk.shift - 9));
         }
         self.walkers[walker] = None;
         self.counts.walks += 1;
@@ -319,8 +339,10 @@ impl Mmu {
         for array in &mut self.pwc {
             array.remove(|_, _| true);
         }
-        for walk in self.walkers.iter_mut().flatten() {
-            (walk.table, walk.shift) = (self.root, self.root_shift);
+        if let Tables::Radix { root, shift } = self.tables {
+            for walk in self.walkers.iter_mut().flatten() {
+                walk.read_from(root, shift);
+            }
         }
     }
 }

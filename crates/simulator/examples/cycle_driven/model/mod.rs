@@ -4,7 +4,7 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits lookasides, speculation, other tables than radix, nested paging, the kernel's daemons, several
+//! It omits lookasides, speculation, other tables than radix ones and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
 //! processes on a core, threads of one process on several cores, and replacement other than LRU.
 
 mod caches;
@@ -15,6 +15,7 @@ mod front;
 mod lru;
 mod mmu;
 mod predictors;
+mod tables;
 mod window;
 
 pub use self::core::Choices;
@@ -34,6 +35,7 @@ use front::Front;
 use mmu::Mmu;
 use std::collections::VecDeque;
 use std::time::Instant;
+use tables::Kind;
 use window::Window;
 
 /// The result of a run.
@@ -71,6 +73,20 @@ impl Measured {
     }
 }
 
+/// The kind of page table that a spec has.
+fn table_of(spec: &Spec) -> Kind {
+    match spec.design.page_table.as_str() {
+        "radix" => Kind::Radix,
+        "ecpt" => {
+            let settings = serde_json::to_value(spec).expect("a spec")["ecpt"].take();
+            let cycles = |name: &str| settings[name].as_u64().expect("cycles");
+            let hash = serde_json::from_value(settings["hash"].clone()).expect("a hash function");
+            Kind::Cuckoo { hash, latency: cycles("hash_latency") + cycles("cwc_latency") }
+        }
+        other => panic!("the reference has radix page tables and ECPT, not {other}"),
+    }
+}
+
 /// Lines that a core zeroes and that wait for room in memory's queues, at most.
 const ZEROES: usize = 16;
 
@@ -94,12 +110,12 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The machine of a spec with a radix table, after the set-up of its programs, one for each core.
+    /// The machine of a spec with a radix table or ECPT, after the set-up of its programs, one for each core.
     ///
     /// # Panics
     /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
     pub fn new(spec: &Spec, programs: Vec<Box<dyn RecordSource>>, choices: Choices) -> Reference {
-        assert!(spec.design.page_table == "radix", "the reference has a radix page table");
+        let table = table_of(spec);
         let count = programs.len();
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
@@ -120,7 +136,7 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, &kernel.registers(process));
+            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, table, &kernel.registers(process));
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }

@@ -1,0 +1,112 @@
+//! The page tables that walkers read: a radix tree, or elastic cuckoo hash tables (ECPT) of 4 KiB pages.
+
+use ambulator_base::PhysAddr;
+use ambulator_memory::PhysicalMemory;
+use ambulator_structures::elastic::{HashKind, hashes};
+
+/// Bits of a page-table entry (Intel SDM volume 3, chapter 4).
+pub const PRESENT: u64 = 1;
+pub const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+/// The registers of a process's page table.
+pub enum Tables {
+    /// The root, and log2 of the bytes that one of its entries covers.
+    Radix {
+        root: u64,
+        shift: u32,
+    },
+    Cuckoo(Cuckoo),
+}
+
+/// The kind of table, and its settings.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Radix,
+    Cuckoo {
+        hash: HashKind,
+        /// Cycles from the start of a walk until its loads: hashing, and the cuckoo walk caches.
+        latency: u64,
+    },
+}
+
+impl Tables {
+    /// From the words of the kernel's registers.
+    pub fn new(kind: Kind, registers: &[u64]) -> Tables {
+        match kind {
+            Kind::Radix => {
+                Tables::Radix { root: registers[0] & FRAME, shift: (registers[1] - (registers[0] & !FRAME)) as u32 }
+            }
+            Kind::Cuckoo { hash, .. } => Tables::Cuckoo(Cuckoo::new(hash, &registers[1..])),
+        }
+    }
+}
+
+/// The table of 4 KiB pages: eight entries in a line, and a line in one of the ways.
+///
+/// The cuckoo walk caches are left out: they always know that a page is small, as those of the simulator do when their
+/// 16 entries cover a program's data (2 GiB) and it has no large pages.
+pub struct Cuckoo {
+    hash: HashKind,
+    ways: Vec<Way>,
+}
+
+/// A way, which may be moving into a larger one: its lines below `moved` have moved.
+struct Way {
+    lines: u64,
+    begins: u64,
+    moved: u64,
+    larger: (u64, u64),
+}
+
+impl Way {
+    fn new(next: &mut impl FnMut() -> u64) -> Way {
+        let (lines, resize, moved) = (next(), next(), next());
+        let (resizes, in_place) = (resize >> 63 == 1, resize >> 62 & 1 == 1);
+        let mut block = || {
+            let blocks = next() as u32;
+            assert!(blocks < 2, "a way of the reference's hash tables is one block");
+            if blocks == 1 { next() } else { 0 }
+        };
+        let (begins, other) = (block(), block());
+        let larger = (resize & (u64::MAX >> 2), if in_place { begins } else { other });
+        Way { lines, begins, moved: if resizes { moved } else { 0 }, larger }
+    }
+
+    fn line(&self, hash: u32) -> PhysAddr {
+        let number = u64::from(hash) & (self.lines - 1);
+        let (larger, begins) = self.larger;
+        PhysAddr(if number < self.moved {
+            begins + (u64::from(hash) & (larger - 1)) * 64
+        } else {
+            self.begins + number * 64
+        })
+    }
+}
+
+impl Cuckoo {
+    fn new(hash: HashKind, registers: &[u64]) -> Cuckoo {
+        let mut words = registers.iter().copied();
+        let mut next = || words.next().expect("a word of the registers");
+        let ways = next();
+        Cuckoo { hash, ways: (0..ways).map(|_| Way::new(&mut next)).collect() }
+    }
+
+    /// The lines that a walk for a page reads at the same time, and which of them has its entry, with its address.
+    ///
+    /// # Panics
+    /// If none has: accesses fault before they are dispatched.
+    pub fn probes(&self, page: u64, memory: &PhysicalMemory) -> (Vec<PhysAddr>, usize, PhysAddr) {
+        let key = page / 8;
+        let hashes = hashes(self.hash, key);
+        let lines: Vec<PhysAddr> = self.ways.iter().zip(hashes).map(|(way, hash)| way.line(hash)).collect();
+        // Six bits of the key in each entry.
+        let tag = |line: PhysAddr| {
+            (0..8).fold(0, |key, word| key | (memory.read(line.offset(8 * word)) >> 52 & 63) << (6 * word))
+        };
+        let entry = |line: PhysAddr| line.offset(page % 8 * 8);
+        let found = lines.iter().position(|line| tag(*line) == key && memory.read(entry(*line)) & PRESENT != 0);
+        let found = found.unwrap_or_else(|| panic!("a walk finds no entry of page {:#x}", page << 12));
+        let at = entry(lines[found]);
+        (lines, found, at)
+    }
+}
