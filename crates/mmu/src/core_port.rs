@@ -1,7 +1,7 @@
 //! A core's port to the memory hierarchy: the `MemoryPort` of a machine.
 
 use crate::recording::{RecordedKind, Recording};
-use crate::{AheadLoad, AheadLoads, Bus, Loaded, LoadedLine, MemoryPort, Served};
+use crate::{AheadLoad, AwaitedTable, Bus, Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
 use ambulator_hardware::{CopyId, EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
@@ -26,61 +26,6 @@ ambulator_base::counters! {
     }
 }
 
-/// What the latest translation waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AwaitedTable {
-    /// The table line that decides when it is known: that which was read from main memory last, if the design does not say
-    /// another one ([`MemoryPort::decides`]).
-    pub at: PhysAddr,
-    /// When that is said to arrive; 0 for none.
-    pub arrives: Cycle,
-    /// The walk, once it has a walker.
-    pub walk: Option<WalkOnWalker>,
-    /// The lookaside has translated, without a walk.
-    pub by_lookaside: bool,
-    /// It is known: nobody waits for what is loaded after it.
-    pub settled: bool,
-    /// Who asks for the translation can wait until the walk has a walker ([`WaitingWalk`](crate::WaitingWalk)).
-    pub may_wait: bool,
-    /// The walk waits for a walker: its loads are sent only then.
-    pub ahead: bool,
-    /// These loads.
-    pub loads: AheadLoads,
-}
-
-impl AwaitedTable {
-    /// A walk begins. It follows a lookaside's search in vain, or another walk of the same access, of which nothing stays.
-    pub(crate) fn begin_walk(&mut self) {
-        self.walk = None;
-        if self.settled {
-            (self.arrives, self.by_lookaside, self.settled) = (Cycle(0), false, false);
-        }
-    }
-
-    /// A walk has ended, which `walk` had a walker for.
-    pub(crate) fn end_walk(&mut self, walk: Option<WalkOnWalker>) {
-        (self.walk, self.settled) = (walk, true);
-    }
-
-    /// The lookaside has translated.
-    pub(crate) fn end_lookaside(&mut self) {
-        (self.by_lookaside, self.settled) = (true, true);
-    }
-}
-
-/// A walk on one of a core's walkers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalkOnWalker {
-    /// [`WalkInFlight::number`](ambulator_hardware::WalkInFlight::number).
-    pub number: u16,
-    /// When it is said to begin.
-    pub begins: Cycle,
-    /// When it is said to end.
-    pub ends: Cycle,
-    /// It waited for the walker, which another walk had.
-    pub waited: bool,
-}
-
 /// A core's port to the machine's memory: the cache hierarchy provides the time, physical memory the bytes.
 pub struct CorePort<'a> {
     /// All cores' caches and DRAM.
@@ -100,7 +45,7 @@ pub struct CorePort<'a> {
     pub traffic: &'a mut WalkTraffic,
     /// 1 plus the [`Served`] of the slowest load so far, or 0.
     pub slowest: &'a mut u8,
-    /// Of the loads from main memory so far, the one that arrives last.
+    /// The loads from main memory that the translation waits for.
     pub awaited: &'a mut AwaitedTable,
     /// Of a machine inside another simulator: accesses are recorded here instead of timed by `hierarchy`.
     pub recording: Option<&'a mut Recording>,
@@ -125,12 +70,10 @@ impl CorePort<'_> {
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => {
                 self.traffic.dram += 1;
-                let last = !self.awaited.settled && access.ready >= self.awaited.arrives;
-                if last {
-                    (self.awaited.at, self.awaited.arrives) = (at, access.ready);
+                if !self.awaited.settled {
+                    self.awaited.lines.add(at, now, access.ready);
                 }
-                let load = AheadLoad { at, asked: now, told: access.ready };
-                if self.awaited.ahead && self.awaited.loads.push(load, last) {
+                if self.awaited.ahead && self.awaited.loads.push(AheadLoad { at, asked: now, told: access.ready }) {
                     self.ask_ahead(false);
                 }
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
@@ -219,11 +162,8 @@ impl MemoryPort for CorePort<'_> {
         self.memory.line(at)
     }
 
-    fn decides(&mut self, at: PhysAddr, ready: Cycle) {
-        if !self.awaited.settled {
-            (self.awaited.at, self.awaited.arrives) = (at, ready);
-            self.awaited.loads.decide(at);
-        }
+    fn decide(&mut self, lines: &[(PhysAddr, Cycle)]) {
+        self.awaited.decide(lines);
     }
 
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod awaited_table;
 mod core_port;
 mod intermediate;
 mod levels;
@@ -20,7 +21,8 @@ mod walk_cache_spec;
 mod walkers;
 mod watched_port;
 
-pub use core_port::{AwaitedTable, CorePort, WalkOnWalker, WalkTraffic};
+pub use awaited_table::{AwaitedLines, AwaitedTable, WalkOnWalker};
+pub use core_port::{CorePort, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};

@@ -42,9 +42,9 @@ pub trait MemoryPort {
         self.load_line(at, Cycle(0)).words
     }
 
-    /// Of the lines that were loaded, that at `at` decides when the caller is done, once it arrives, as was said at `ready`:
-    /// it is called last, by those who do not wait for all that they load. By default the line that arrives last decides.
-    fn decides(&mut self, _at: PhysAddr, _ready: Cycle) {}
+    /// Of all lines that were loaded, the caller waits for these, which are said to be there then: up to four. It says so
+    /// last, and only if it does not wait for all.
+    fn decide(&mut self, _lines: &[(PhysAddr, Cycle)]) {}
 
     /// Whether a load of this walk failed because the hypervisor has not mapped its address (nested paging).
     /// The walker must not cache the value that such a load returned. The walk ends as soon as possible, and

@@ -19,7 +19,7 @@ pub struct AheadLoad {
 pub struct AheadLoads {
     loads: [AheadLoad; AheadLoads::MOST],
     count: u8,
-    /// 1 plus the place of the load that decides when the walk ends; 0 if that is none of them.
+    /// Bits of the places of those that decide when the walk ends.
     decisive: u8,
 }
 
@@ -27,27 +27,25 @@ impl AheadLoads {
     /// So many of a walk at most; those after them are sent at once.
     pub const MOST: usize = 4;
 
-    /// Adds a load, of which there are not yet all, and which is the `last` to arrive so far. Returns whether there are all
-    /// now.
-    pub(crate) fn push(&mut self, load: AheadLoad, last: bool) -> bool {
+    /// Adds a load, of which there are not yet all, and for which the walk waits. Returns whether there are now.
+    pub(crate) fn push(&mut self, load: AheadLoad) -> bool {
         self.loads[usize::from(self.count)] = load;
+        self.decisive |= 1 << self.count;
         self.count += 1;
-        if last {
-            self.decisive = self.count;
-        }
         usize::from(self.count) == AheadLoads::MOST
     }
 
-    /// The line at `at` decides when the walk ends.
-    pub(crate) fn decide(&mut self, at: PhysAddr) {
-        let place = self.as_slice().iter().position(|load| load.at.line() == at.line());
-        self.decisive = place.map_or(0, |place| place as u8 + 1);
+    /// Of these, only the loads of such lines decide when the walk ends.
+    pub(crate) fn decide(&mut self, lines: &[(PhysAddr, Cycle)]) {
+        let decides = |load: &AheadLoad| lines.iter().any(|(at, _)| at.line() == load.at.line());
+        let bits = self.as_slice().iter().enumerate().map(|(place, load)| u8::from(decides(load)) << place);
+        self.decisive = bits.fold(0, |all, bit| all | bit);
     }
 
-    /// The place of the load that decides when the walk ends, if it is one of these.
+    /// Whether the load at a place decides when the walk ends.
     #[inline]
-    pub fn decisive(&self) -> Option<usize> {
-        usize::from(self.decisive).checked_sub(1)
+    pub fn decides(&self, place: usize) -> bool {
+        self.decisive >> place & 1 != 0
     }
 
     /// The loads.

@@ -93,8 +93,8 @@ impl MemoryPort for WatchedPort<'_, '_> {
         self.0.peek_line(at)
     }
 
-    fn decides(&mut self, at: PhysAddr, ready: Cycle) {
-        self.0.decides(at, ready);
+    fn decide(&mut self, lines: &[(PhysAddr, Cycle)]) {
+        self.0.decide(lines);
     }
 
     fn faulted(&self) -> bool {

@@ -1,18 +1,16 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
+use crate::awaited::OthersInFlight;
 use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
 use crate::waiting_walks::Joined;
-use ambulator_base::{
-    AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State, VirtAddr,
-};
+use ambulator_base::{AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::{
-    Access, AwaitedWalk, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
-    WalkInFlight,
+    Access, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
 };
-use ambulator_mmu::{AwaitedTable, Mmu, MmuCounters, WalkOnWalker, WalkTraffic};
+use ambulator_mmu::{AwaitedTable, Mmu, MmuCounters, WalkTraffic};
 use std::sync::Arc;
 
 ambulator_base::counters! {
@@ -88,6 +86,8 @@ pub(crate) struct Core {
     pub slowest_walk_load: u8,
     /// Of the latest translation: the last table line that it read from main memory.
     pub awaited_table: AwaitedTable,
+    /// Of walks and searches that wait for several lines.
+    pub others: OthersInFlight,
     /// Accesses that have joined walks which wait for walkers.
     pub joined: Vec<Joined>,
     /// The running process, by the kernel's number.
@@ -218,73 +218,6 @@ impl Core {
         if translation & WALKED != 0 {
             self.count_walked(translation & !WALKED, from_dram || hierarchy.awaits_memory(asked, found.ready));
         }
-    }
-
-    /// What the latest translation waits for, if the access is translated at `translated`: a table line of main memory,
-    /// or a walker.
-    #[inline(always)]
-    pub fn awaited_walk(&self, translated: Cycle) -> AwaitedWalk {
-        let AwaitedTable { at, arrives, walk, by_lookaside, .. } = self.awaited_table;
-        let (number, ends, waited) = match walk {
-            Some(WalkOnWalker { number, ends, waited, .. }) => (Some(number), ends, waited),
-            None if by_lookaside => (None, Cycle(0), false),
-            None => return AwaitedWalk::default(),
-        };
-        let (table, until) = match arrives {
-            Cycle(0) if waited => (None, ends),
-            Cycle(0) => return AwaitedWalk::default(),
-            _ => (Some(at), arrives),
-        };
-        if translated < until {
-            return AwaitedWalk::default();
-        }
-        AwaitedWalk::new(&WalkInFlight { table, after: translated.since(until), number, waited })
-    }
-
-    /// Whether an access of `va` that was to ask for its line in `event` is not translated yet, because main memory has
-    /// served others before the table line that its walk waits for, or because the walk is late which it has joined, or
-    /// waits for a walker: it asks later.
-    #[inline(always)]
-    pub fn is_late(
-        &mut self,
-        number: usize,
-        hierarchy: &mut Hierarchy,
-        event: Event,
-        va: VirtAddr,
-        walk: AwaitedWalk,
-    ) -> bool {
-        !walk.is_none() && self.is_walk_late(number, hierarchy, event, va, walk)
-    }
-
-    #[inline(never)]
-    fn is_walk_late(
-        &mut self,
-        number: usize,
-        hierarchy: &mut Hierarchy,
-        event: Event,
-        va: VirtAddr,
-        walk: AwaitedWalk,
-    ) -> bool {
-        let told = Cycle(event.at);
-        let late = if walk.is_joined() {
-            let Some(late) = self.mmu.joined_late(va, told) else {
-                self.join_waiting(event.place, va, told);
-                return true;
-            };
-            late
-        } else {
-            let WalkInFlight { table, after, number: walk, .. } = walk.walk();
-            let arrives = Cycle(told.0.saturating_sub(after));
-            let late = table.map_or(0, |at| hierarchy.arrival(number, at, true, arrives).since(arrives));
-            if late > 0 {
-                self.mmu.delay_walk(walk, va, told, late);
-            }
-            late
-        };
-        if late > 0 {
-            self.window.ask_later(event.place, told.after(late));
-        }
-        late > 0
     }
 
     /// A load or a store asks for its line, or its two of a page, at `asked`. It waits if there is no MSHR for it in
@@ -428,6 +361,7 @@ impl State for Core {
             awaited_table: _,
             // All walks have ended.
             joined: _,
+            others: _,
             process: _,
             processes: _,
             generation,

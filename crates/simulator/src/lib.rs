@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assemble;
+mod awaited;
 mod bound;
 mod catalogue;
 mod census;

@@ -1,6 +1,7 @@
 //! The accesses of a core whose page walks wait for walkers, or that have joined such walks: they ask for their lines
 //! when the walk has begun, which says when it ends.
 
+use crate::awaited::OtherLines;
 use crate::core::Core;
 use ambulator_base::{Cycle, Record, State, VirtAddr};
 use ambulator_hardware::{AwaitedWalk, Event, Hierarchy};
@@ -72,7 +73,8 @@ impl Core {
             }
             Begin::No => return None,
         };
-        let late = ask(number, hierarchy, &walk.loads, queued);
+        let others = self.others.of(true, walk.number);
+        let late = ask(number, hierarchy, &walk.loads, others, queued);
         let ready = self.mmu.has_begun(&walk, queued, late);
         if walk.asks {
             self.window.translated_later(walk.place, ready);
@@ -104,10 +106,11 @@ impl Core {
 /// The loads of a walk that has begun `queued` cycles later than was said are sent. Returns by how many cycles more the
 /// walk is late.
 #[inline(always)]
-fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, queued: u64) -> u64 {
+fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, others: &mut OtherLines, queued: u64) -> u64 {
     let loads = ahead.as_slice();
     // By how much each arrives later.
     let mut later = [0; AheadLoads::MOST];
+    let (mut told, mut last) = (Cycle(0), Cycle(0));
     for (place, load) in loads.iter().enumerate() {
         // A load that has waited for others begins as much later as they are.
         let before = loads[..place].iter().zip(&later).filter(|(other, _)| other.told <= load.asked);
@@ -115,6 +118,10 @@ fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, queued: u64
         hierarchy.send_ahead(load.at, begins);
         let arrives = hierarchy.arrival(number, load.at, true, load.told).max(load.asked.after(begins));
         later[place] = arrives.since(load.told);
+        others.arrive(load.at, arrives);
+        if ahead.decides(place) {
+            (told, last) = (told.max(load.told), last.max(arrives));
+        }
     }
-    ahead.decisive().map_or(0, |place| later[place].saturating_sub(queued))
+    last.since(told.after(queued))
 }

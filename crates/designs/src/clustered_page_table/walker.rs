@@ -91,11 +91,11 @@ impl ClusteredWalker {
             (loaded.value, loaded.ready, 2)
         };
         if same_block {
-            let last = if head.ready > entry_ready { node } else { at };
-            return Visit { loads, ready: head.ready.max(entry_ready), last, seen: Seen::Entry(at, Pte(entry)) };
+            let lines = [(node, head.ready), (at, entry_ready)];
+            return Visit { loads, ready: head.ready.max(entry_ready), seen: Seen::Entry(at, Pte(entry), lines) };
         }
         self.counters.nodes_passed += 1;
-        Visit { loads, ready: head.ready, last: node, seen: Seen::Next(follow(word(node.offset(NEXT)))) }
+        Visit { loads, ready: head.ready, seen: Seen::Next(follow(word(node.offset(NEXT)))) }
     }
 }
 
@@ -118,8 +118,8 @@ struct Search {
 
 /// What was found in a bucket or a node.
 enum Seen {
-    /// The entry of the page, and where it lies.
-    Entry(PhysAddr, Pte),
+    /// The entry of the page, where it lies, and the lines that it needed, with the cycles at which they arrive.
+    Entry(PhysAddr, Pte, [(PhysAddr, Cycle); 2]),
     /// The next node of the chain, if there is one.
     Next(Option<PhysAddr>),
 }
@@ -129,8 +129,6 @@ struct Visit {
     loads: u32,
     /// When the search knows it.
     ready: Cycle,
-    /// The line that it waited for last.
-    last: PhysAddr,
     seen: Seen,
 }
 
@@ -175,13 +173,13 @@ impl Walker for ClusteredWalker {
                             .shape(Shape::Bucket { way: 0, ways: 1, bucket, buckets, found })
                             .touches([0])
                     });
-                    Visit { loads: 1, ready: loaded.ready, last: at, seen: Seen::Next(follow(loaded.value)) }
+                    Visit { loads: 1, ready: loaded.ready, seen: Seen::Next(follow(loaded.value)) }
                 }
                 Next::Node(node) => self.visit(node, search, va, port),
             };
             accesses += visit.loads;
             match visit.seen {
-                Seen::Entry(at, mut pte) if pte.present() => {
+                Seen::Entry(at, mut pte, lines) if pte.present() => {
                     let bits = pte.missing_bits(access == AccessKind::Store);
                     if bits != 0 {
                         self.counters.bit_updates += 1;
@@ -191,7 +189,7 @@ impl Walker for ClusteredWalker {
                     outcome = WalkOutcome::Mapped(pte.translation(search.size));
                     // The answer is there, whatever the other searches still wait for.
                     ready = visit.ready;
-                    found = Some(visit.last);
+                    found = Some(lines);
                 }
                 Seen::Next(Some(node)) => {
                     *going = Some(Search { next: Next::Node(node), now: visit.ready, ..search });
@@ -203,8 +201,8 @@ impl Walker for ClusteredWalker {
                 Seen::Entry(..) | Seen::Next(None) => {}
             }
         }
-        if let Some(line) = found {
-            port.decides(line, ready);
+        if let Some(lines) = found {
+            port.decide(&lines);
         }
         Walk { outcome, ready, accesses }
     }

@@ -289,7 +289,7 @@ impl Walker for CuckooWalker {
             port.update(at, bits, ready);
             pte.0 |= bits;
         }
-        port.decides(at, ready);
+        port.decide(&[(at, ready)]);
         Walk { outcome: WalkOutcome::Mapped(pte.translation(SIZES[size])), ready, accesses }
     }
 

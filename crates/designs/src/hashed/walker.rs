@@ -121,7 +121,7 @@ impl Walker for HashedWalker {
         }
         self.counters.loads += u64::from(accesses);
         if let Some(line) = found {
-            port.decides(line, ready);
+            port.decide(&[(line, ready)]);
         }
         Walk { outcome, ready, accesses }
     }

@@ -69,10 +69,10 @@ pub(crate) struct RestSegWalker {
     pub(crate) counters: UtopiaWalkerCounters,
 }
 
-/// A page that a RestSeg has, and the line that decided when that was known.
+/// A page that a RestSeg has, and the lines that decided when that was known, with the cycles at which they arrive.
 struct Hit {
     translation: Translation,
-    last: PhysAddr,
+    lines: [(PhysAddr, Cycle); 2],
 }
 
 /// A walk of one RestSeg, by its place: what it has found, and when that is known.
@@ -121,9 +121,9 @@ impl RestSegWalker {
                 known = known.max(ready);
             }
         }
-        let found = found.map(|Hit { translation, last }| {
+        let found = found.map(|Hit { translation, lines }| {
             // It does not wait for what the other RestSegs still load.
-            port.decides(last, known);
+            port.decide(&lines);
             translation
         });
         LookasideAnswer { found, ready: known, holds_walk: true }
@@ -142,9 +142,8 @@ impl RestSegWalker {
         let (set, tag) = shape.set_and_tag(va);
         let row = port.peek_line(arrays.tar.offset(set * LINE_BYTES));
         let found = shape.row.find(&row, tag);
-        let line = arrays.tar.offset(set * LINE_BYTES);
-        let hit = |way| Hit { translation: self.translation(at, set, way, &row, access, now, port), last: line };
-        (found.map(hit), now)
+        let lines = [(arrays.tar.offset(set * LINE_BYTES), now); 2];
+        (found.map(|way| Hit { translation: self.translation(at, set, way, &row, access, now, port), lines }), now)
     }
 
     /// Walks one RestSeg beside a hit in the L2 TLB: as far as both caches have its lines. Its loads are
@@ -186,8 +185,8 @@ impl RestSegWalker {
         tell_cache("TAR cache", true, now, row.ready, "hit");
         let ready = filter.ready.max(row.ready);
         let found = shape.row.find(&row.words, tag);
-        let last = if filter.ready > row.ready { filter_line } else { line };
-        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), last }), ready)
+        let lines = [(filter_line, filter.ready), (line, row.ready)];
+        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), lines }), ready)
     }
 
     /// Walks one RestSeg. Returns the translation, and the cycle at which the result is known.
@@ -258,8 +257,8 @@ impl RestSegWalker {
                 None => step.says("the page is not in this RestSeg"),
             }
         });
-        let last = if filter.ready > row.ready { filter_line } else { line };
-        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), last }), ready)
+        let lines = [(filter_line, filter.ready), (line, row.ready)];
+        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), lines }), ready)
     }
 
     /// The translation by a way of a row, whose accessed and dirty bits are set in memory and in its cache.

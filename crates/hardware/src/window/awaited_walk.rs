@@ -9,8 +9,12 @@ pub struct WalkInFlight {
     pub table: Option<PhysAddr>,
     /// Cycles from its arrival, or from the end of the walk, until the access is translated, up to 511.
     pub after: u64,
-    /// Tells the latest [`WalkInFlight::NUMBERS`] walks of a core apart: less than that. A lookaside's search has none.
-    pub number: Option<u16>,
+    /// Whether it is on a walker: otherwise it is a lookaside's search.
+    pub on_walker: bool,
+    /// Tells the latest [`WalkInFlight::NUMBERS`] of a core's walks apart, or of its searches: less than that.
+    pub number: u16,
+    /// Other lines decide, too, when it ends.
+    pub others: bool,
     /// It waited for a walker, which another walk had.
     pub waited: bool,
 }
@@ -30,7 +34,8 @@ impl AwaitedWalk {
     const SOME: u64 = 1 << (2 * Self::BITS);
     const WAITED: u64 = 2 * Self::SOME;
     const ON_WALKER: u64 = 4 * Self::SOME;
-    const LINE_SHIFT: u32 = 2 * Self::BITS + 3;
+    const OTHERS: u64 = 8 * Self::SOME;
+    const LINE_SHIFT: u32 = 2 * Self::BITS + 4;
 
     /// The page walk of another access, which this one has joined: when it ends is in the TLB entry that it fills.
     pub const JOINED: AwaitedWalk = AwaitedWalk(1);
@@ -41,9 +46,12 @@ impl AwaitedWalk {
         if walk.after > Self::MASK || line >> (64 - Self::LINE_SHIFT) != 0 {
             return AwaitedWalk(0);
         }
-        let waited = if walk.waited { Self::WAITED } else { 0 };
-        let number = walk.number.map_or(0, |number| Self::ON_WALKER | u64::from(number) << Self::BITS);
-        AwaitedWalk(line << Self::LINE_SHIFT | Self::SOME | waited | number | walk.after)
+        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+        let flags = flag(walk.waited, Self::WAITED)
+            | flag(walk.on_walker, Self::ON_WALKER)
+            | flag(walk.others, Self::OTHERS)
+            | Self::SOME;
+        AwaitedWalk(line << Self::LINE_SHIFT | flags | u64::from(walk.number) << Self::BITS | walk.after)
     }
 
     /// Whether there is nothing to wait for.
@@ -70,7 +78,9 @@ impl AwaitedWalk {
         WalkInFlight {
             table: (line != 0).then_some(PhysAddr(line * LINE_BYTES)),
             after: self.0 & Self::MASK,
-            number: (self.0 & Self::ON_WALKER != 0).then_some((self.0 >> Self::BITS & Self::MASK) as u16),
+            on_walker: self.0 & Self::ON_WALKER != 0,
+            number: (self.0 >> Self::BITS & Self::MASK) as u16,
+            others: self.0 & Self::OTHERS != 0,
             waited: self.0 & Self::WAITED != 0,
         }
     }

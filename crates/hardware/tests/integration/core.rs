@@ -173,7 +173,14 @@ fn a_store_commits_when_its_walk_ends_also_if_that_is_later_than_was_said() {
     for (store_request, waited) in REQUESTS.into_iter().flat_map(|request| [(request, false), (request, true)]) {
         let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
         let Some(Event { at, place, .. }) = core.dispatch(&store(0)) else { panic!("it issues at once") };
-        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1, waited });
+        let walk = AwaitedWalk::new(&WalkInFlight {
+            table: None,
+            after: 0,
+            on_walker: true,
+            number: 1,
+            others: false,
+            waited,
+        });
         let flight = InFlight { issued: Cycle(at), translated: Cycle(100), walk, ..core.in_flight(place) };
         assert!(!core.locate(place, &flight, flight.translated));
         if waited {
@@ -200,7 +207,8 @@ fn who_has_joined_a_walk_asks_after_all_others_of_its_cycle_and_commits_when_the
         let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
         let mut place = |record: Record| core.dispatch(&record).expect("it issues at once").place;
         let (joins, walks) = (place(store(0)), place(load(100)));
-        let walk = AwaitedWalk::new(&WalkInFlight { table: None, after: 0, number: 1, waited: false });
+        let walk = WalkInFlight { table: None, after: 0, on_walker: true, number: 1, others: false, waited: false };
+        let walk = AwaitedWalk::new(&walk);
         assert!(!core.locate_hit(joins, true, Cycle(1), PhysAddr(0), (Cycle(100), true)));
         let flight = InFlight { translated: Cycle(100), walk, ..core.in_flight(walks) };
         assert!(!core.locate(walks, &flight, flight.translated));

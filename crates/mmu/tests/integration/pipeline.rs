@@ -46,7 +46,7 @@ fn who_joins_a_walk_waits_for_its_end_also_if_that_is_later_than_was_said() {
         assert_eq!(bench.mmu.joined_late(joiner, Cycle(told)), Some(0), "on time so far");
         // The first walk has number 1. It is late, and later once more.
         for (before, late) in [(told, 50), (told + 50, 7)] {
-            bench.mmu.delay_walk(1, first, Cycle(before), late);
+            bench.mmu.delay_walk(Some(1), first, Cycle(before), late);
             assert_eq!(bench.mmu.joined_late(joiner, Cycle(before)), Some(late));
             assert_eq!(bench.mmu.joined_late(joiner, Cycle(before + late)), Some(0));
         }

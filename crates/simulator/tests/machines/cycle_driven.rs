@@ -281,6 +281,21 @@ fn walks_that_probe_all_ways_at_once_wait_for_the_line_with_the_entry() {
 }
 
 #[test]
+fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
+    // Four lines of a set at the same time, of which main memory serves some later than it had said. After the warm-up
+    // all pages are in it.
+    let request = ambulator_workloads::ProgramRequest { footprint: Some(32 << 20), ..kernel("gups") };
+    let open = || ambulator_workloads::open(&request).unwrap();
+    let small = ["l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", "kernel.page_size_policy=\"never\""];
+    for channels in ["dram.channels=1", "dram.channels=4"] {
+        let settings = [&small[..], &[channels]].concat();
+        let [(ours, theirs), _] = both_run_of("pom-tlb", open, &settings, 100 * WARMUP);
+        let off = ours / theirs - 1.0;
+        assert!(off.abs() < 0.02, "{channels}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle");
+    }
+}
+
+#[test]
 fn the_second_line_of_an_access_waits_for_its_translation() {
     // Each pair has a page of its own: a load of its first two lines, and one of the second of them, on which the
     // next pair depends.

@@ -329,7 +329,16 @@ impl Core {
 
     /// The L2 TLB has looked a page up.
     pub fn second_tlb(&mut self, page: u64, shared: &mut Shared) {
-        self.mmu.second_tlb(page, &mut shared.events, &mut self.woken);
+        for load in self.mmu.second_tlb(page, &mut shared.events, &mut self.woken) {
+            self.send_walk(load, shared);
+        }
+        self.wake(shared);
+    }
+
+    /// A line of a TLB in memory has arrived.
+    pub fn looked_up(&mut self, page: u64, shared: &mut Shared) {
+        let state = shared.kernel.page_state(self.process, VirtAddr(page << 12));
+        self.mmu.looked_up(page, state.frame().start().0, &mut self.woken);
         self.wake(shared);
     }
 

@@ -12,6 +12,8 @@ pub enum Waiter {
     Front(usize),
     /// A page walker of a core, by its number.
     Walker(usize, usize),
+    /// The search of a core for a page in a TLB in memory, by its 4 KiB page number.
+    MemoryTlb(usize, u64),
     /// A cache above, by its number.
     Cache(usize),
     /// None: a page-table bit is set.

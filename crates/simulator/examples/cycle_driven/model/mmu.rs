@@ -2,7 +2,7 @@
 
 use super::events::{Event, Events, Part, Request, Waiter};
 use super::lru::LruSets;
-use super::tables::{FRAME, Kind, PRESENT, Tables};
+use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
@@ -144,6 +144,9 @@ pub struct Mmu {
     pwc_latency: u64,
     kind: Kind,
     tables: Tables,
+    memory_tlb: Option<MemoryTlb>,
+    /// Lines that are still to come, for each page that is looked up there.
+    looking: HashMap<u64, u64>,
     /// The cache at which walks' loads enter.
     pub entry: WalkEntry,
     pub counts: MmuCounts,
@@ -152,7 +155,13 @@ pub struct Mmu {
 impl Mmu {
     /// Empty TLBs. `registers` are those of the table; a radix table's are its root with log2 of its entries, and the
     /// address bits that it translates.
-    pub fn new(core: usize, spec: &MmuSpec, pwc: &PwcSpec, kind: Kind, registers: &[u64]) -> Mmu {
+    pub fn new(
+        core: usize,
+        spec: &MmuSpec,
+        pwc: &PwcSpec,
+        (kind, memory_tlb): (Kind, Option<MemoryTlb>),
+        registers: &[u64],
+    ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
         let l2 = &spec.l2_tlb;
         let unified = l2.organization == L2TlbOrganization::Unified;
@@ -178,6 +187,8 @@ impl Mmu {
             },
             kind,
             tables: Tables::new(kind, registers),
+            memory_tlb,
+            looking: HashMap::new(),
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
         }
@@ -214,15 +225,33 @@ impl Mmu {
         None
     }
 
-    /// The L2 TLB has looked a page up: wakes the waiting accesses, or queues a walk.
-    pub fn second_tlb(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) {
-        let Some(miss) = self.pending.get_mut(&page) else { return };
+    /// The L2 TLB has looked a page up: wakes the waiting accesses, or queues a walk, or returns the loads of a TLB in
+    /// memory.
+    pub fn second_tlb(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) -> Vec<Request> {
+        let Some(miss) = self.pending.get_mut(&page) else { return Vec::new() };
         if let Some(entry) = self.second.lookup(VirtAddr(page << 12), miss.stores()) {
             self.wake(page, entry, woken);
+        } else if let Some(memory_tlb) = &self.memory_tlb {
+            self.looking.insert(page, memory_tlb.lines);
+            let waiter = Waiter::MemoryTlb(self.core, page);
+            return memory_tlb.of(page).map(|line| Mmu::load(line, waiter)).collect();
         } else {
             miss.since = events.now;
             self.waiting.push_back(page);
             self.start(events, woken);
+        }
+        Vec::new()
+    }
+
+    /// A line of the TLB in memory has arrived for a page, which is in `frame`. The page is known when all have.
+    pub fn looked_up(&mut self, page: u64, frame: u64, woken: &mut Vec<Answer>) {
+        let Some(lines) = self.looking.get_mut(&page) else { return };
+        *lines -= 1;
+        if *lines == 0 {
+            self.looking.remove(&page);
+            let entry = Entry { frame, shift: SIZES[0], dirty: true };
+            self.second.fill(VirtAddr(page << 12), entry);
+            self.wake(page, entry, woken);
         }
     }
 

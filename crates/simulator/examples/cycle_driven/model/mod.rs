@@ -4,7 +4,7 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits lookasides, speculation, other tables than radix ones and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
+//! It omits lookasides but a POM-TLB that has all pages, speculation, other tables than radix ones and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
 //! processes on a core, threads of one process on several cores, and replacement other than LRU.
 
 mod caches;
@@ -35,7 +35,7 @@ use front::Front;
 use mmu::Mmu;
 use std::collections::VecDeque;
 use std::time::Instant;
-use tables::Kind;
+use tables::{Kind, MemoryTlb};
 use window::Window;
 
 /// The result of a run.
@@ -87,6 +87,19 @@ fn table_of(spec: &Spec) -> Kind {
     }
 }
 
+/// Sets of a TLB in memory and lines of a set, if a spec has one.
+fn memory_tlb_of(spec: &Spec) -> Option<(u64, u64)> {
+    match spec.design.lookaside.as_str() {
+        "none" => None,
+        "pom-tlb" => {
+            let settings = serde_json::to_value(spec).expect("a spec")["pom_tlb"].take();
+            let number = |name: &str| settings[name].as_u64().expect("a number");
+            Some((number("entries") / number("ways"), number("ways") / 4))
+        }
+        other => panic!("the reference has no lookaside but a POM-TLB, not {other}"),
+    }
+}
+
 /// Lines that a core zeroes and that wait for room in memory's queues, at most.
 const ZEROES: usize = 16;
 
@@ -116,9 +129,14 @@ impl Reference {
     /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
     pub fn new(spec: &Spec, programs: Vec<Box<dyn RecordSource>>, choices: Choices) -> Reference {
         let table = table_of(spec);
+        let memory_tlb = memory_tlb_of(spec);
         let count = programs.len();
         let parts = ambulator_designs::catalogue().build(&spec.choice());
-        let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
+        let mut frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
+        let memory_tlb = memory_tlb.map(|(sets, lines)| {
+            let begins = frames.allocate_run(sets * lines * 64 / ambulator_base::FRAME_BYTES, 0);
+            MemoryTlb { begins: begins.expect("room for the TLB in memory").start().0, sets, lines }
+        });
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
             Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.translations, parts.placement);
@@ -136,7 +154,7 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, table, &kernel.registers(process));
+            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, (table, memory_tlb), &kernel.registers(process));
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }
@@ -294,6 +312,7 @@ impl Reference {
             Event::Ready(Waiter::Core(core, id)) => cores[core].ready(id, now),
             Event::Ready(Waiter::Front(core)) => cores[core].front.fetching = false,
             Event::Ready(Waiter::Walker(core, walker)) => cores[core].walk_step(walker, shared),
+            Event::Ready(Waiter::MemoryTlb(core, page)) => cores[core].looked_up(page, shared),
             Event::Ready(_) => {}
             Event::Forwarded(core, id) => cores[core].forwarded(id, now),
             Event::Resolved(core, id) => cores[core].resolved(id, now),

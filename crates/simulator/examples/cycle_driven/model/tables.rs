@@ -1,4 +1,5 @@
-//! The page tables that walkers read: a radix tree, or elastic cuckoo hash tables (ECPT) of 4 KiB pages.
+//! The page tables that walkers read, a radix tree or elastic cuckoo hash tables (ECPT) of 4 KiB pages, and a TLB in
+//! memory before them.
 
 use ambulator_base::PhysAddr;
 use ambulator_memory::PhysicalMemory;
@@ -108,5 +109,22 @@ impl Cuckoo {
         let found = found.unwrap_or_else(|| panic!("a walk finds no entry of page {:#x}", page << 12));
         let at = entry(lines[found]);
         (lines, found, at)
+    }
+}
+
+/// A part-of-memory TLB (POM-TLB), which has all 4 KiB pages: as after a warm-up, if they find room.
+#[derive(Clone, Copy)]
+pub struct MemoryTlb {
+    pub begins: u64,
+    pub sets: u64,
+    /// Of a set.
+    pub lines: u64,
+}
+
+impl MemoryTlb {
+    /// The lines that are read at the same time for a page.
+    pub fn of(self, page: u64) -> impl Iterator<Item = PhysAddr> {
+        let first = self.begins + page % self.sets * self.lines * 64;
+        (0..self.lines).map(move |line| PhysAddr(first + line * 64))
     }
 }
