@@ -815,11 +815,32 @@ MUTANTS = [
     ),
     Mutant(
         "who-has-joined-a-waiting-walk-asks-as-was-said",
-        f"{SIMULATOR}/core.rs",
+        f"{SIMULATOR}/awaited.rs",
         """self.join_waiting(event.place, va, told);
                 return true;""",
         "return false;",
         "-p ambulator-simulator --test machines accesses_that_join",
+    ),
+    Mutant(
+        "a-cuckoo-walk-waits-for-all-ways",
+        f"{DESIGNS}/ecpt/walker.rs",
+        "        port.decide(&[(at, ready)]);\n",
+        "",
+        "-p ambulator-simulator --test machines walks_that_probe_all_ways",
+    ),
+    Mutant(
+        "a-translation-waits-for-one-of-its-lines",
+        f"{SIMULATOR}/awaited.rs",
+        "if walk.others {",
+        "if false {",
+        "-p ambulator-simulator --test machines what_a_tlb_in_main_memory",
+    ),
+    Mutant(
+        "a-lookaside-is-never-late",
+        f"{SIMULATOR}/awaited.rs",
+        "None if *by_lookaside && !lines.is_empty() =>",
+        "None if false =>",
+        "-p ambulator-simulator --test machines what_a_tlb_in_main_memory",
     ),
     # The oracle.
     Mutant(
