@@ -153,6 +153,7 @@ impl Core {
         }
         let cycles = kernel.ledger.take();
         self.front.stopped = self.front.stopped.max(events.now + cycles);
+        self.load_registers(&shared.kernel);
     }
 
     /// Loads the registers of the page table, if they have changed.
