@@ -160,7 +160,9 @@ impl Channel {
         let (mut request, cycle) = self.take_ahead(line)?;
         let arrival = arrival(cycle);
         self.awaited.put_off(line, arrival - request.arrival);
-        request.arrival = arrival;
+        // Of those that arrive in the same clock, it is the last now.
+        self.number = self.number.wrapping_add(1);
+        (request.arrival, request.number) = (arrival, self.number);
         self.admit(&request);
         Some(arrival)
     }

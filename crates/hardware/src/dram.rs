@@ -315,6 +315,12 @@ impl Dram {
         Some(planned + way)
     }
 
+    /// Whether lines are read ahead now.
+    #[inline(always)]
+    pub fn asks_ahead(&self) -> bool {
+        self.ahead
+    }
+
     /// Whether a line was read ahead and is not sent yet.
     pub fn is_ahead(&self, line: u64) -> bool {
         self.channels[self.place(line).channel].is_ahead(line)

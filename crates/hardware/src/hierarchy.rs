@@ -347,7 +347,10 @@ impl Hierarchy {
         let request = Request { line: at.line(), class: Class::Speculative, flags, pc: 0 };
         let second = &mut self.cores[core].second;
         let (ready, served) = second.access(&mut self.shared, request, SPECULATIVE, now.0);
-        second.fetched(request, ready, served);
+        // A walk that has a walker only later waits for it then.
+        if !self.shared.dram.asks_ahead() {
+            second.fetched(request, ready, served);
+        }
         Access { ready: Cycle(ready), served }
     }
 

@@ -230,6 +230,12 @@ impl MainMemory {
         self.drams_mut().for_each(|dram| dram.ask_ahead(ahead));
     }
 
+    /// Whether lines are read ahead now.
+    #[inline(always)]
+    pub fn asks_ahead(&self) -> bool {
+        self.first.asks_ahead()
+    }
+
     /// Whether a line was read ahead and is not sent yet.
     pub fn is_ahead(&mut self, line: u64) -> bool {
         match &mut self.nodes {

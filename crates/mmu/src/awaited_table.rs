@@ -89,6 +89,14 @@ impl AwaitedTable {
         (self.by_lookaside, self.settled) = (true, true);
     }
 
+    /// A line that was asked for at `asked` is to come from main memory at `arrives`.
+    pub(crate) fn wait_for(&mut self, at: PhysAddr, asked: Cycle, arrives: Cycle) {
+        if !self.settled {
+            self.lines.add(at, asked, arrives);
+            self.loads.wait_for(at);
+        }
+    }
+
     /// Of all lines so far, these decide when the translation is known.
     pub(crate) fn decide(&mut self, lines: &[(PhysAddr, Cycle)]) {
         if self.settled {

@@ -3,7 +3,7 @@
 use crate::recording::{RecordedKind, Recording};
 use crate::{AheadLoad, AwaitedTable, Bus, Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
-use ambulator_hardware::{CopyId, EntryLevel, Hierarchy};
+use ambulator_hardware::{Access, CopyId, EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 
 ambulator_base::counters! {
@@ -64,22 +64,28 @@ impl CorePort<'_> {
         let sent = Cycle(now.0.saturating_sub(self.nearer));
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
+        if self.hierarchy.awaits_memory(sent, access.ready) {
+            // Or for one that is on its way already, for another walk or as a prefetch.
+            self.awaited.wait_for(at, now, access.ready);
+        }
         match access.served {
             Served::L1 => self.traffic.l1 += 1,
             Served::L2 => self.traffic.l2 += 1,
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => {
                 self.traffic.dram += 1;
-                if !self.awaited.settled {
-                    self.awaited.lines.add(at, now, access.ready);
-                }
-                if self.awaited.ahead && self.awaited.loads.push(AheadLoad { at, asked: now, told: access.ready }) {
-                    self.ask_ahead(false);
-                }
+                self.load_ahead(AheadLoad { at, asked: now, told: access.ready }, true);
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }
         }
         (access.ready.max(now), access.served)
+    }
+
+    /// A line is read from main memory: if the walk waits for a walker, it is sent when that is free.
+    fn load_ahead(&mut self, load: AheadLoad, decides: bool) {
+        if self.awaited.ahead && self.awaited.loads.push(load, decides) {
+            self.ask_ahead(false);
+        }
     }
 
     /// A walk waits for a walker, or no longer: it asks ahead for lines that it reads from main memory.
@@ -171,7 +177,11 @@ impl MemoryPort for CorePort<'_> {
         if let Some(recording) = &mut self.recording {
             return recording.access(RecordedKind::FetchTable, at, now);
         }
-        self.hierarchy.fetch(self.core, at, true, now).ready
+        let Access { ready, served } = self.hierarchy.fetch(self.core, at, true, now);
+        if served == Served::Dram {
+            self.load_ahead(AheadLoad { at, asked: now, told: ready }, false);
+        }
+        ready
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {

@@ -27,19 +27,25 @@ impl AheadLoads {
     /// So many of a walk at most; those after them are sent at once.
     pub const MOST: usize = 4;
 
-    /// Adds a load, of which there are not yet all, and for which the walk waits. Returns whether there are now.
-    pub(crate) fn push(&mut self, load: AheadLoad) -> bool {
+    /// Adds a load, of which there are not yet all, and whether the walk waits for it. Returns whether there are all now.
+    pub(crate) fn push(&mut self, load: AheadLoad, decides: bool) -> bool {
         self.loads[usize::from(self.count)] = load;
-        self.decisive |= 1 << self.count;
+        self.decisive |= u8::from(decides) << self.count;
         self.count += 1;
         usize::from(self.count) == AheadLoads::MOST
     }
 
     /// Of these, only the loads of such lines decide when the walk ends.
     pub(crate) fn decide(&mut self, lines: &[(PhysAddr, Cycle)]) {
-        let decides = |load: &AheadLoad| lines.iter().any(|(at, _)| at.line() == load.at.line());
-        let bits = self.as_slice().iter().enumerate().map(|(place, load)| u8::from(decides(load)) << place);
-        self.decisive = bits.fold(0, |all, bit| all | bit);
+        self.decisive = 0;
+        lines.iter().for_each(|(at, _)| self.wait_for(*at));
+    }
+
+    /// The walk waits for the line at `at`, if it is one of these: it may have fetched it before.
+    pub(crate) fn wait_for(&mut self, at: PhysAddr) {
+        for (place, load) in self.loads[..usize::from(self.count)].iter().enumerate() {
+            self.decisive |= u8::from(load.at.line() == at.line()) << place;
+        }
     }
 
     /// Whether the load at a place decides when the walk ends.

@@ -165,6 +165,7 @@ impl DmtWalker {
             }
             pte.0 |= bits;
         }
+        port.decide(&[(in_host.unwrap_or(at), ready)]);
         Ok(Walk { outcome: WalkOutcome::Mapped(pte.translation(size)), ready, accesses: loads })
     }
 

@@ -343,6 +343,13 @@ impl Core {
         self.wake(shared);
     }
 
+    /// A walk begins, and prefetches its last entries into the L2.
+    pub fn prefetch_walk(&mut self, walker: usize, shared: &mut Shared) {
+        for request in self.mmu.prefetches(walker, &shared.kernel.memory) {
+            shared.caches.request(Caches::of_core(self.number, L2), request, &mut shared.events);
+        }
+    }
+
     /// The page-walk caches of a walk have answered.
     pub fn walk_caches(&mut self, walker: usize, shared: &mut Shared) {
         for load in self.mmu.walk_caches(walker, &shared.kernel.memory) {

@@ -70,6 +70,8 @@ pub enum Event {
     Translated(usize, Part, PhysAddr),
     /// The L2 TLB's result for a page of a core, by its 4 KiB page number.
     SecondTlb(usize, u64),
+    /// A walker of a core begins a walk that prefetches.
+    WalkBegins(usize, usize),
     /// The page-walk caches' result for a walker of a core.
     WalkCaches(usize, usize),
 }

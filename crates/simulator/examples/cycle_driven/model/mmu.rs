@@ -182,8 +182,8 @@ impl Mmu {
             pwc: levels.map(|entries| LruSets::new(entries as usize, pwc.ways as usize)).into(),
             pwc_latency: match kind {
                 Kind::Cuckoo { latency, .. } => latency,
-                Kind::Radix if levels.iter().any(|entries| *entries > 0) => pwc.latency,
-                Kind::Radix => 0,
+                Kind::Radix | Kind::Asap if levels.iter().any(|entries| *entries > 0) => pwc.latency,
+                Kind::Radix | Kind::Asap => 0,
             },
             kind,
             tables: Tables::new(kind, registers),
@@ -268,6 +268,9 @@ impl Mmu {
                 continue;
             }
             self.walkers[free] = Some(Walk { page, started: events.now, entry: PhysAddr(0), shift: SIZES[0] });
+            if matches!(self.kind, Kind::Asap) {
+                events.after(0, Event::WalkBegins(self.core, free));
+            }
             events.after(self.pwc_latency, Event::WalkCaches(self.core, free));
         }
     }
@@ -297,6 +300,22 @@ impl Mmu {
                 lines.into_iter().enumerate().map(|(way, line)| Mmu::load(line, waiter(way))).collect()
             }
         }
+    }
+
+    /// ASAP's prefetches as a walk begins: of the entries of the last two levels.
+    pub fn prefetches(&mut self, walker: usize, memory: &PhysicalMemory) -> Vec<Request> {
+        let (Some(mut walk), Tables::Radix { root, shift }) = (self.walkers[walker], &self.tables) else {
+            return Vec::new();
+        };
+        let (mut table, mut requests) = (*root, Vec::new());
+        for shift in (SIZES[0]..=*shift).rev().step_by(9) {
+            walk.read_from(table, shift);
+            if shift <= SIZES[1] {
+                requests.push(Mmu::load(walk.entry, Waiter::None));
+            }
+            table = memory.read(walk.entry) & FRAME;
+        }
+        requests
     }
 
     /// A walk reads its entry from the `table` whose entries cover `1 << shift` bytes.

@@ -4,7 +4,7 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits lookasides but a POM-TLB that has all pages, speculation, other tables than radix ones and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
+//! It omits lookasides but a POM-TLB that has all pages, speculation, other tables than radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
 //! processes on a core, threads of one process on several cores, and replacement other than LRU.
 
 mod caches;
@@ -77,13 +77,14 @@ impl Measured {
 fn table_of(spec: &Spec) -> Kind {
     match spec.design.page_table.as_str() {
         "radix" => Kind::Radix,
+        "asap" => Kind::Asap,
         "ecpt" => {
             let settings = serde_json::to_value(spec).expect("a spec")["ecpt"].take();
             let cycles = |name: &str| settings[name].as_u64().expect("cycles");
             let hash = serde_json::from_value(settings["hash"].clone()).expect("a hash function");
             Kind::Cuckoo { hash, latency: cycles("hash_latency") + cycles("cwc_latency") }
         }
-        other => panic!("the reference has radix page tables and ECPT, not {other}"),
+        other => panic!("the reference has radix page tables, ASAP's and ECPT's, not {other}"),
     }
 }
 
@@ -123,7 +124,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The machine of a spec with a radix table or ECPT, after the set-up of its programs, one for each core.
+    /// The machine of a spec with a radix table, ASAP's or ECPT's, after the set-up of its programs, one for each core.
     ///
     /// # Panics
     /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
@@ -318,6 +319,7 @@ impl Reference {
             Event::Resolved(core, id) => cores[core].resolved(id, now),
             Event::Translated(core, part, at) => cores[core].translated(part, at, shared),
             Event::SecondTlb(core, page) => cores[core].second_tlb(page, shared),
+            Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),
             Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),
         }
     }

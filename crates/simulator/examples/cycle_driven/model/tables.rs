@@ -23,6 +23,8 @@ pub enum Tables {
 #[derive(Clone, Copy)]
 pub enum Kind {
     Radix,
+    /// A radix table of 4 KiB pages, whose entries of the last two levels are prefetched as a walk begins.
+    Asap,
     Cuckoo {
         hash: HashKind,
         /// Cycles from the start of a walk until its loads: hashing, and the cuckoo walk caches.
@@ -34,7 +36,7 @@ impl Tables {
     /// From the words of the kernel's registers.
     pub fn new(kind: Kind, registers: &[u64]) -> Tables {
         match kind {
-            Kind::Radix => {
+            Kind::Radix | Kind::Asap => {
                 Tables::Radix { root: registers[0] & FRAME, shift: (registers[1] - (registers[0] & !FRAME)) as u32 }
             }
             Kind::Cuckoo { hash, .. } => Tables::Cuckoo(Cuckoo::new(hash, &registers[1..])),
