@@ -764,8 +764,8 @@ MUTANTS = [
     Mutant(
         "a-read-that-is-sent-later-arrives-as-was-said",
         f"{HARDWARE}/channel.rs",
-        "request.arrival = arrival;",
-        "",
+        "(request.arrival, request.number) = (arrival, self.number);",
+        "request.number = self.number;",
         CHANNEL,
     ),
     Mutant(
@@ -834,6 +834,20 @@ MUTANTS = [
         "if walk.others {",
         "if false {",
         "-p ambulator-simulator --test machines what_a_tlb_in_main_memory",
+    ),
+    Mutant(
+        "walks-do-not-wait-for-lines-on-their-way",
+        f"{MMU}/core_port.rs",
+        "if self.hierarchy.awaits_memory(sent, access.ready) {",
+        "if access.served == Served::Dram {",
+        "-p ambulator-simulator --test machines walks_wait_for_table_lines",
+    ),
+    Mutant(
+        "what-is-sent-late-goes-before-others-of-its-clock",
+        f"{HARDWARE}/channel.rs",
+        "(request.arrival, request.number) = (arrival, self.number);",
+        "request.arrival = arrival;",
+        "-p ambulator-simulator --test machines walks_wait_for_table_lines",
     ),
     Mutant(
         "a-lookaside-is-never-late",
