@@ -186,7 +186,8 @@ impl RestSegWalker {
         let ready = filter.ready.max(row.ready);
         let found = shape.row.find(&row.words, tag);
         let lines = [(filter_line, filter.ready), (line, row.ready)];
-        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), lines }), ready)
+        let translation = |way| self.translation(at, set, way, &row.words, access, ready, port);
+        (found.map(translation).map(|translation| Hit { translation, lines }), ready)
     }
 
     /// Walks one RestSeg. Returns the translation, and the cycle at which the result is known.
@@ -258,7 +259,8 @@ impl RestSegWalker {
             }
         });
         let lines = [(filter_line, filter.ready), (line, row.ready)];
-        (found.map(|way| Hit { translation: self.translation(at, set, way, &row.words, access, ready, port), lines }), ready)
+        let translation = |way| self.translation(at, set, way, &row.words, access, ready, port);
+        (found.map(translation).map(|translation| Hit { translation, lines }), ready)
     }
 
     /// The translation by a way of a row, whose accessed and dirty bits are set in memory and in its cache.
