@@ -12,7 +12,7 @@ pub struct AwaitedLines {
 }
 
 impl AwaitedLines {
-    /// So many at most: a set of a POM-TLB. Of more, those that arrive last are kept.
+    /// So many at most. Of more, those that arrive last are kept.
     pub const MOST: usize = 4;
 
     /// Adds a line that was asked for at `asked`. Those that have arrived by then are waited for no longer.
