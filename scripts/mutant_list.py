@@ -764,8 +764,8 @@ MUTANTS = [
     Mutant(
         "a-read-that-is-sent-later-arrives-as-was-said",
         f"{HARDWARE}/channel.rs",
-        "(request.arrival, request.number) = (arrival, self.number);",
-        "request.number = self.number;",
+        "(request.arrival, request.sent) = (arrival, self.number);",
+        "request.sent = self.number;",
         CHANNEL,
     ),
     Mutant(
@@ -845,7 +845,7 @@ MUTANTS = [
     Mutant(
         "what-is-sent-late-goes-before-others-of-its-clock",
         f"{HARDWARE}/channel.rs",
-        "(request.arrival, request.number) = (arrival, self.number);",
+        "(request.arrival, request.sent) = (arrival, self.number);",
         "request.arrival = arrival;",
         "-p ambulator-simulator --test machines walks_wait_for_table_lines",
     ),

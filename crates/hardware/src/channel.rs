@@ -115,7 +115,7 @@ impl Channel {
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
         self.number = self.number.wrapping_add(1);
-        request.number = self.number;
+        (request.number, request.sent) = (self.number, self.number);
         if !self.enters(&request) {
             return self.forward(&request);
         }
@@ -142,7 +142,7 @@ impl Channel {
     /// Returns the earliest clock at which the last of its data can have passed.
     pub fn read_ahead(&mut self, mut request: Request, cycle: u64) -> u64 {
         self.number = self.number.wrapping_add(1);
-        request.number = self.number;
+        (request.number, request.sent) = (self.number, self.number);
         let told = request.arrival + self.rules.cl + self.rules.burst;
         self.awaited.tell_open(request.line, told);
         self.ahead.push((request, cycle));
@@ -162,7 +162,7 @@ impl Channel {
         self.awaited.put_off(line, arrival - request.arrival);
         // Of those that arrive in the same clock, it is the last now.
         self.number = self.number.wrapping_add(1);
-        (request.arrival, request.number) = (arrival, self.number);
+        (request.arrival, request.sent) = (arrival, self.number);
         self.admit(&request);
         Some(arrival)
     }

@@ -246,6 +246,7 @@ impl Dram {
             line,
             row,
             number: 0,
+            sent: 0,
             bank: (rank * self.banks_of_rank + bank) as u16,
             // The lowest bits of a bank's number are its group: adjacent banks alternate between groups.
             group: (rank * self.groups_of_rank + (bank & (self.groups_of_rank - 1))) as u16,

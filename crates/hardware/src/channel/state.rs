@@ -52,6 +52,8 @@ pub(crate) struct Request {
     pub row: u32,
     /// Tells requests for the same line apart.
     pub number: u32,
+    /// Its place in the order of those that arrive in the same clock: its number, or a later one if it was sent later.
+    pub sent: u32,
     pub bank: u16,
     pub group: u16,
     pub rank: u8,
@@ -65,7 +67,7 @@ impl Request {
     #[inline(always)]
     pub fn precedes(&self, other: &Request) -> bool {
         self.arrival < other.arrival
-            || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
+            || (self.arrival == other.arrival && (self.sent.wrapping_sub(other.sent) as i32) < 0)
     }
 }
 

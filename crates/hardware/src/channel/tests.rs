@@ -158,6 +158,7 @@ fn request(arrival: u64, bank: usize, row: u32, column: u64, write: bool) -> Req
         line: (u64::from(row) << 10 | bank as u64) << 7 | column,
         row,
         number: 0,
+        sent: 0,
         bank: bank as u16,
         group: (bank / BANKS * GROUPS + bank % GROUPS) as u16,
         rank: (bank / BANKS) as u8,

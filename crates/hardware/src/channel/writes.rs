@@ -42,7 +42,7 @@ impl Channel {
             return request.arrival;
         }
         self.number = self.number.wrapping_add(1);
-        request.number = self.number;
+        (request.number, request.sent) = (self.number, self.number);
         let enters = if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
             enter(&mut self.filter, &mut self.writes, &request);
             request.arrival
