@@ -764,8 +764,8 @@ MUTANTS = [
     Mutant(
         "a-read-that-is-sent-later-arrives-as-was-said",
         f"{HARDWARE}/channel.rs",
-        "(request.arrival, request.sent) = (arrival, self.number);",
-        "request.sent = self.number;",
+        "(request.arrival, request.sent) = (arrival, self.next_number());",
+        "request.sent = self.next_number();",
         CHANNEL,
     ),
     Mutant(
@@ -845,14 +845,14 @@ MUTANTS = [
     Mutant(
         "what-is-sent-late-goes-before-others-of-its-clock",
         f"{HARDWARE}/channel.rs",
-        "(request.arrival, request.sent) = (arrival, self.number);",
+        "(request.arrival, request.sent) = (arrival, self.next_number());",
         "request.arrival = arrival;",
         "-p ambulator-simulator --test machines walks_wait_for_table_lines",
     ),
     Mutant(
         "a-lookaside-is-never-late",
         f"{SIMULATOR}/awaited.rs",
-        "None if *by_lookaside && !lines.is_empty() =>",
+        "None if *settled && !lines.is_empty() =>",
         "None if false =>",
         "-p ambulator-simulator --test machines what_a_tlb_in_main_memory",
     ),

@@ -114,8 +114,7 @@ impl Channel {
     /// Serves a read; returns the clock at which the last of its data has passed.
     #[inline]
     pub fn read(&mut self, mut request: Request) -> u64 {
-        self.number = self.number.wrapping_add(1);
-        (request.number, request.sent) = (self.number, self.number);
+        self.count_in(&mut request);
         if !self.enters(&request) {
             return self.forward(&request);
         }
@@ -138,11 +137,23 @@ impl Channel {
         }
     }
 
+    #[inline(always)]
+    fn next_number(&mut self) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        self.number
+    }
+
+    /// A request has come: it gets its number.
+    #[inline(always)]
+    fn count_in(&mut self, request: &mut Request) {
+        request.number = self.next_number();
+        request.sent = request.number;
+    }
+
     /// A read that is to arrive in `cycle` of the caller at the earliest, and is sent only later ([`Channel::send_ahead`]).
     /// Returns the earliest clock at which the last of its data can have passed.
     pub fn read_ahead(&mut self, mut request: Request, cycle: u64) -> u64 {
-        self.number = self.number.wrapping_add(1);
-        (request.number, request.sent) = (self.number, self.number);
+        self.count_in(&mut request);
         let told = request.arrival + self.rules.cl + self.rules.burst;
         self.awaited.tell_open(request.line, told);
         self.ahead.push((request, cycle));
@@ -161,8 +172,7 @@ impl Channel {
         let arrival = arrival(cycle);
         self.awaited.put_off(line, arrival - request.arrival);
         // Of those that arrive in the same clock, it is the last now.
-        self.number = self.number.wrapping_add(1);
-        (request.arrival, request.sent) = (arrival, self.number);
+        (request.arrival, request.sent) = (arrival, self.next_number());
         self.admit(&request);
         Some(arrival)
     }

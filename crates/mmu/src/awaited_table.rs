@@ -46,7 +46,7 @@ impl AwaitedLines {
     #[inline]
     pub fn by(&self, translated: Cycle) -> &[(PhysAddr, Cycle)] {
         let lines = self.as_slice();
-        &lines[..lines.iter().filter(|(_, arrives)| *arrives <= translated).count()]
+        &lines[..lines.partition_point(|(_, arrives)| *arrives <= translated)]
     }
 }
 
@@ -58,9 +58,7 @@ pub struct AwaitedTable {
     pub lines: AwaitedLines,
     /// The walk, once it has a walker.
     pub walk: Option<WalkOnWalker>,
-    /// The lookaside has translated, without a walk.
-    pub by_lookaside: bool,
-    /// It is known: nobody waits for what is loaded after it.
+    /// It is known, from the walk or from the lookaside: nobody waits for what is loaded after it.
     pub settled: bool,
     /// Who asks for the translation can wait until the walk has a walker ([`WaitingWalk`](crate::WaitingWalk)).
     pub may_wait: bool,
@@ -75,18 +73,13 @@ impl AwaitedTable {
     pub(crate) fn begin_walk(&mut self) {
         self.walk = None;
         if self.settled {
-            (self.lines, self.by_lookaside, self.settled) = (AwaitedLines::default(), false, false);
+            (self.lines, self.settled) = (AwaitedLines::default(), false);
         }
     }
 
-    /// A walk has ended, which `walk` had a walker for.
-    pub(crate) fn end_walk(&mut self, walk: Option<WalkOnWalker>) {
+    /// The translation is known, from this walk if it was one on a walker.
+    pub(crate) fn settle(&mut self, walk: Option<WalkOnWalker>) {
         (self.walk, self.settled) = (walk, true);
-    }
-
-    /// The lookaside has translated.
-    pub(crate) fn end_lookaside(&mut self) {
-        (self.by_lookaside, self.settled) = (true, true);
     }
 
     /// A line that was asked for at `asked` is to come from main memory at `arrives`.
@@ -156,7 +149,7 @@ mod tests {
         table.lines.add(PhysAddr(128), Cycle(10), Cycle(250));
         table.decide(&[(PhysAddr(64), Cycle(200))]);
         assert_eq!(arrivals(table.lines.as_slice()), [(64, 200)]);
-        table.end_lookaside();
+        table.settle(None);
         table.decide(&[(PhysAddr(128), Cycle(250))]);
         assert_eq!(arrivals(table.lines.as_slice()), [(64, 200)]);
         table.begin_walk();

@@ -64,8 +64,8 @@ impl CorePort<'_> {
         let sent = Cycle(now.0.saturating_sub(self.nearer));
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
+        // It may be on its way already, for another walk or as a prefetch.
         if self.hierarchy.awaits_memory(sent, access.ready) {
-            // Or for one that is on its way already, for another walk or as a prefetch.
             self.awaited.wait_for(at, now, access.ready);
         }
         match access.served {

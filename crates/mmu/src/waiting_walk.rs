@@ -87,6 +87,8 @@ pub struct WaitingWalk {
     pub translated: Cycle,
     /// The access waits for that. (A value from the store queue does not.)
     pub asks: bool,
+    /// Several lines decide when it ends ([`WalkInFlight::others`](ambulator_hardware::WalkInFlight::others)).
+    pub others: bool,
     /// Its loads of main memory.
     pub loads: AheadLoads,
 }

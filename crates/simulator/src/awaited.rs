@@ -62,11 +62,11 @@ impl Core {
     /// a walker.
     #[inline(always)]
     pub fn awaited_walk(&mut self, translated: Cycle) -> AwaitedWalk {
-        let AwaitedTable { lines, walk, by_lookaside, .. } = &self.awaited_table;
+        let AwaitedTable { lines, walk, settled, .. } = &self.awaited_table;
         let lines = lines.by(translated);
         let (on_walker, number, waited, ends) = match *walk {
             Some(WalkOnWalker { number, ends, waited, .. }) => (true, number, waited, ends),
-            None if *by_lookaside && !lines.is_empty() => (false, self.others.next_search(), false, Cycle(0)),
+            None if *settled && !lines.is_empty() => (false, self.others.next_search(), false, Cycle(0)),
             None => return AwaitedWalk::default(),
         };
         let (table, until, others) = match lines {

@@ -37,7 +37,8 @@ impl Core {
         }
         let (pc, va) = (record.pc, record.va);
         let loads = std::mem::take(&mut self.awaited_table.loads);
-        Some(WaitingWalk { number, place, pc, va, begins, translated, asks: true, loads })
+        let others = walk.walk().others;
+        Some(WaitingWalk { number, place, pc, va, begins, translated, asks: true, others, loads })
     }
 
     /// A walk waits for a walker.
@@ -73,7 +74,7 @@ impl Core {
             }
             Begin::No => return None,
         };
-        let others = self.others.of(true, walk.number);
+        let others = walk.others.then(|| self.others.of(true, walk.number));
         let late = ask(number, hierarchy, &walk.loads, others, queued);
         let ready = self.mmu.has_begun(&walk, queued, late);
         if walk.asks {
@@ -106,7 +107,13 @@ impl Core {
 /// The loads of a walk that has begun `queued` cycles later than was said are sent. Returns by how many cycles more the
 /// walk is late.
 #[inline(always)]
-fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, others: &mut OtherLines, queued: u64) -> u64 {
+fn ask(
+    number: usize,
+    hierarchy: &mut Hierarchy,
+    ahead: &AheadLoads,
+    mut others: Option<&mut OtherLines>,
+    queued: u64,
+) -> u64 {
     let loads = ahead.as_slice();
     // By how much each arrives later.
     let mut later = [0; AheadLoads::MOST];
@@ -118,7 +125,9 @@ fn ask(number: usize, hierarchy: &mut Hierarchy, ahead: &AheadLoads, others: &mu
         hierarchy.send_ahead(load.at, begins);
         let arrives = hierarchy.arrival(number, load.at, true, load.told).max(load.asked.after(begins));
         later[place] = arrives.since(load.told);
-        others.arrive(load.at, arrives);
+        if let Some(others) = &mut others {
+            others.arrive(load.at, arrives);
+        }
         if ahead.decides(place) {
             (told, last) = (told.max(load.told), last.max(arrives));
         }

@@ -140,9 +140,10 @@ impl RestSegWalker {
     ) -> (Option<Hit>, Cycle) {
         let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
-        let row = port.peek_line(arrays.tar.offset(set * LINE_BYTES));
+        let line = arrays.tar.offset(set * LINE_BYTES);
+        let row = port.peek_line(line);
         let found = shape.row.find(&row, tag);
-        let lines = [(arrays.tar.offset(set * LINE_BYTES), now); 2];
+        let lines = [(line, now); 2];
         (found.map(|way| Hit { translation: self.translation(at, set, way, &row, access, now, port), lines }), now)
     }
 

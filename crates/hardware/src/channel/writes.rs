@@ -41,8 +41,7 @@ impl Channel {
             self.tally.merged += 1;
             return request.arrival;
         }
-        self.number = self.number.wrapping_add(1);
-        (request.number, request.sent) = (self.number, self.number);
+        self.count_in(&mut request);
         let enters = if self.writes.len() + self.released + self.plan.len() < self.rules.write_queue {
             enter(&mut self.filter, &mut self.writes, &request);
             request.arrival

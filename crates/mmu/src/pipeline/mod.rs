@@ -412,7 +412,7 @@ impl Mmu {
         if let Some(probed) = probed {
             if let Some(found) = probed.found {
                 self.counters.lookaside_hits += 1;
-                port.awaited.end_lookaside();
+                port.awaited.settle(None);
                 let ready = self.wait_for_copy::<W>(probed.ready, copied);
                 self.counters.mmu_cycles += ready.since(began);
                 if !permits_at_once(&found, access) {

@@ -159,7 +159,7 @@ impl Mmu {
             let number = self.walkers.occupy(now, start, walk.ready);
             WalkOnWalker { number, begins: start, ends: walk.ready, waited }
         });
-        port.awaited.end_walk(on_walker);
+        port.awaited.settle(on_walker);
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
         self.counters.walk_accesses += u64::from(walk.accesses);

@@ -246,22 +246,29 @@ fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
     }
 }
 
+/// A program of 128 MiB, whose table the caches hold in part, takes the same time on one channel with so many `walkers`,
+/// and its walks do, within `bound`.
+fn walks_take_the_same_time(design: &str, program: &str, walkers: u32, bound: f64) {
+    let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel(program) };
+    let open = || ambulator_workloads::open(&request).unwrap();
+    let walkers_key = format!("mmu.walkers={walkers}");
+    let settings = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", &walkers_key];
+    // At first the caches fill, and hold other lines in either model.
+    let [(ours, theirs), (a, b)] = both_run_of(design, open, &settings, 3 * WARMUP);
+    let on = format!("{program} on {design}, {walkers} walkers");
+    assert!(
+        (ours / theirs - 1.0).abs() < bound,
+        "{on}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle"
+    );
+    assert!((a / b - 1.0).abs() < bound, "{on}: walks of {a:.1}, and {b:.1} cycles");
+}
+
 #[test]
 fn busy_walkers_are_in_one_walk_each() {
-    // Caches that hold a part of the page table: walks that find their entries there, and others that wait for one
-    // channel, longer than was said when the next ones were told when they begin. With one walker these programs wait
-    // for walks one after the other.
-    let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\""];
+    // Walks that find their entries in caches, and others that wait for one channel, longer than was said when the next
+    // ones were told when they begin. With one walker these programs wait for walks one after the other.
     for program in ["gups", "sysbench-memory"] {
-        let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel(program) };
-        for walkers in ["mmu.walkers=1", "mmu.walkers=4"] {
-            let open = || ambulator_workloads::open(&request).unwrap();
-            // At first the caches fill, and hold other lines in either model.
-            let [(ours, theirs), (a, b)] = both_run_of("radix", open, &[&small[..], &[walkers]].concat(), 3 * WARMUP);
-            let off = ours / theirs - 1.0;
-            assert!(off.abs() < 0.03, "{program}, {walkers}: {ours:.4}, and {theirs:.4} cycle by cycle");
-            assert!((a / b - 1.0).abs() < 0.03, "{program}, {walkers}: walks of {a:.1} and {b:.1} cycles");
-        }
+        [1, 4].into_iter().for_each(|walkers| walks_take_the_same_time("radix", program, walkers, 0.03));
     }
 }
 
@@ -269,30 +276,14 @@ fn busy_walkers_are_in_one_walk_each() {
 fn walks_that_probe_all_ways_at_once_wait_for_the_line_with_the_entry() {
     // Three lines of main memory for a walk, which arrive one after the other if one channel is busy. Walks that wait for
     // a walker send them later.
-    let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel("gups") };
-    let open = || ambulator_workloads::open(&request).unwrap();
-    let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\""];
-    for walkers in ["mmu.walkers=1", "mmu.walkers=4", "mmu.walkers=16"] {
-        let [(ours, theirs), (a, b)] = both_run_of("ecpt", open, &[&small[..], &[walkers]].concat(), 3 * WARMUP);
-        let off = ours / theirs - 1.0;
-        assert!(off.abs() < 0.02, "{walkers}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle");
-        assert!((a / b - 1.0).abs() < 0.02, "{walkers}: walks of {a:.1}, and {b:.1} cycles");
-    }
+    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("ecpt", "gups", walkers, 0.02));
 }
 
 #[test]
 fn walks_wait_for_table_lines_that_were_prefetched() {
     // ASAP's walks find the line of their last entry on its way, later than was said if one channel is busy. Those that
     // wait for a walker prefetch it when they have one.
-    let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel("gups") };
-    let open = || ambulator_workloads::open(&request).unwrap();
-    let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\""];
-    for walkers in ["mmu.walkers=1", "mmu.walkers=4", "mmu.walkers=16"] {
-        let [(ours, theirs), (a, b)] = both_run_of("asap", open, &[&small[..], &[walkers]].concat(), 3 * WARMUP);
-        let off = ours / theirs - 1.0;
-        assert!(off.abs() < 0.03, "{walkers}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle");
-        assert!((a / b - 1.0).abs() < 0.03, "{walkers}: walks of {a:.1}, and {b:.1} cycles");
-    }
+    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("asap", "gups", walkers, 0.03));
 }
 
 #[test]

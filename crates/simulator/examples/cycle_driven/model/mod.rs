@@ -79,26 +79,32 @@ fn table_of(spec: &Spec) -> Kind {
         "radix" => Kind::Radix,
         "asap" => Kind::Asap,
         "ecpt" => {
-            let settings = serde_json::to_value(spec).expect("a spec")["ecpt"].take();
-            let cycles = |name: &str| settings[name].as_u64().expect("cycles");
-            let hash = serde_json::from_value(settings["hash"].clone()).expect("a hash function");
+            let hash = setting(spec, "ecpt", "hash");
+            let cycles = |name| setting::<u64>(spec, "ecpt", name);
             Kind::Cuckoo { hash, latency: cycles("hash_latency") + cycles("cwc_latency") }
         }
         other => panic!("the reference has radix page tables, ASAP's and ECPT's, not {other}"),
     }
 }
 
-/// Sets of a TLB in memory and lines of a set, if a spec has one.
-fn memory_tlb_of(spec: &Spec) -> Option<(u64, u64)> {
+/// A TLB in memory, which is reserved at boot, if a spec has one.
+fn memory_tlb_of(spec: &Spec, frames: &mut BuddyAllocator) -> Option<MemoryTlb> {
     match spec.design.lookaside.as_str() {
         "none" => None,
         "pom-tlb" => {
-            let settings = serde_json::to_value(spec).expect("a spec")["pom_tlb"].take();
-            let number = |name: &str| settings[name].as_u64().expect("a number");
-            Some((number("entries") / number("ways"), number("ways") / 4))
+            let number = |name| setting::<u64>(spec, "pom_tlb", name);
+            let (sets, lines) = (number("entries") / number("ways"), number("ways") / 4);
+            let begins = frames.allocate_run(sets * lines * 64 / ambulator_base::FRAME_BYTES, 0);
+            Some(MemoryTlb { begins: begins.expect("room for the TLB in memory").start().0, sets, lines })
         }
         other => panic!("the reference has no lookaside but a POM-TLB, not {other}"),
     }
+}
+
+/// A setting of a design.
+fn setting<T: serde::de::DeserializeOwned>(spec: &Spec, group: &str, name: &str) -> T {
+    let value = serde_json::to_value(spec).expect("a spec")[group][name].take();
+    serde_json::from_value(value).unwrap_or_else(|e| panic!("`{group}.{name}`: {e}"))
 }
 
 /// Lines that a core zeroes and that wait for room in memory's queues, at most.
@@ -130,14 +136,10 @@ impl Reference {
     /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
     pub fn new(spec: &Spec, programs: Vec<Box<dyn RecordSource>>, choices: Choices) -> Reference {
         let table = table_of(spec);
-        let memory_tlb = memory_tlb_of(spec);
         let count = programs.len();
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let mut frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
-        let memory_tlb = memory_tlb.map(|(sets, lines)| {
-            let begins = frames.allocate_run(sets * lines * 64 / ambulator_base::FRAME_BYTES, 0);
-            MemoryTlb { begins: begins.expect("room for the TLB in memory").start().0, sets, lines }
-        });
+        let memory_tlb = memory_tlb_of(spec, &mut frames);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
             Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.translations, parts.placement);
