@@ -856,6 +856,20 @@ MUTANTS = [
         "None if false =>",
         "-p ambulator-simulator --test machines what_a_tlb_in_main_memory",
     ),
+    Mutant(
+        "a-walk-that-begins-late-waits-anew-for-its-predicted-line",
+        "crates/mmu/src/core_port.rs",
+        "let ready = if own { access.ready } else { there };",
+        "let ready = access.ready;",
+        "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
+    ),
+    Mutant(
+        "a-predicted-line-is-there-when-it-was-said",
+        "crates/mmu/src/core_port.rs",
+        "if arrives <= self.awaited.asked {",
+        "if arrives <= sent.after(latency) {",
+        "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
+    ),
     # The oracle.
     Mutant(
         "oracle-not-asked-about-recalled-pages",

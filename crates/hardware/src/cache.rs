@@ -476,6 +476,12 @@ impl Cache {
         self.mshrs.take(from, to);
     }
 
+    /// When a line has arrived here, or will; 0 for a line that is not here.
+    pub fn arrives(&self, line: u64) -> u64 {
+        let stamp = self.find(line).ok().and_then(|place| self.stamps.get(self.stamp(place)));
+        stamp.map_or(0, |stamp| arrival_of(*stamp))
+    }
+
     /// A line that was to arrive at `told` arrives at `ready`, which is later: if it is in flight here, it is so
     /// until then, and keeps its MSHR.
     pub fn delay(&mut self, line: u64, told: u64, ready: u64) {

@@ -280,6 +280,17 @@ impl Hierarchy {
         ready.0 > asked.0 + self.shared.llc.latency
     }
 
+    /// Of the cache that served an access of a core's page walk: its latency, and when the line has arrived there or will.
+    pub fn arrives(&self, core: usize, at: PhysAddr, served: Served) -> (u64, Cycle) {
+        let Private { l1d, second, .. } = &self.cores[core];
+        let cache = match served {
+            Served::L1 => &l1d.cache,
+            Served::L2 => &second.cache,
+            Served::Llc | Served::Dram => &self.shared.llc,
+        };
+        (cache.latency, Cycle(cache.arrives(at.line())))
+    }
+
     /// When the line of an access arrives, of which a core was told that it arrives at `told`: that changes if
     /// requests have come since that main memory serves before it. The caches on the core's path then wait for
     /// it longer.

@@ -64,6 +64,8 @@ pub struct AwaitedTable {
     pub may_wait: bool,
     /// The walk waits for a walker: its loads are sent only then.
     pub ahead: bool,
+    /// When that walk asked for a walker.
+    pub asked: Cycle,
     /// These loads.
     pub loads: AheadLoads,
 }

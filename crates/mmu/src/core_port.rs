@@ -64,9 +64,12 @@ impl CorePort<'_> {
         let sent = Cycle(now.0.saturating_sub(self.nearer));
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
-        // It may be on its way already, for another walk or as a prefetch.
-        if self.hierarchy.awaits_memory(sent, access.ready) {
-            self.awaited.wait_for(at, now, access.ready);
+        let mut ready = access.ready;
+        if self.awaited.ahead && access.served != Served::Dram {
+            ready = self.find_on_its_way(at, now, sent, access);
+        } else if self.hierarchy.awaits_memory(sent, ready) {
+            // It may be on its way already, for another walk or as a prefetch.
+            self.awaited.wait_for(at, now, ready);
         }
         match access.served {
             Served::L1 => self.traffic.l1 += 1,
@@ -74,11 +77,28 @@ impl CorePort<'_> {
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => {
                 self.traffic.dram += 1;
-                self.load_ahead(AheadLoad { at, asked: now, told: access.ready }, true);
+                self.load_ahead(AheadLoad { at, asked: now, told: ready }, true);
                 self.traffic.dram_remote += u64::from(self.hierarchy.is_remote(self.core, at));
             }
         }
-        (access.ready.max(now), access.served)
+        (ready.max(now), access.served)
+    }
+
+    /// A walk that waits for a walker loads a line that is in a cache, or on its way there. If that has been sent, it
+    /// arrives when it does, however late the walk begins. Returns when the walk has the line at the earliest.
+    fn find_on_its_way(&mut self, at: PhysAddr, now: Cycle, sent: Cycle, access: Access) -> Cycle {
+        let (latency, arrives) = self.hierarchy.arrives(self.core, at, access.served);
+        if arrives <= self.awaited.asked {
+            return access.ready;
+        }
+        let there = sent.after(latency);
+        let own = self.awaited.loads.has(at);
+        let ready = if own { access.ready } else { there };
+        self.awaited.wait_for(at, now, ready);
+        if !own && self.awaited.loads.push_on_its_way(AheadLoad { at, asked: now, told: ready }) {
+            self.ask_ahead(false);
+        }
+        ready
     }
 
     /// A line is read from main memory: if the walk waits for a walker, it is sent when that is free.

@@ -10,7 +10,7 @@ pub struct AheadLoad {
     pub at: PhysAddr,
     /// When the walk was to ask for it.
     pub asked: Cycle,
-    /// When it was to arrive at the earliest.
+    /// When the walk was to have it at the earliest.
     pub told: Cycle,
 }
 
@@ -21,6 +21,8 @@ pub struct AheadLoads {
     count: u8,
     /// Bits of the places of those that decide when the walk ends.
     decisive: u8,
+    /// Bits of the places of those whose lines are on their way already.
+    on_their_way: u8,
 }
 
 impl AheadLoads {
@@ -33,6 +35,17 @@ impl AheadLoads {
         self.decisive |= u8::from(decides) << self.count;
         self.count += 1;
         usize::from(self.count) == AheadLoads::MOST
+    }
+
+    /// [`AheadLoads::push`] of a load whose line is on its way already: it is not sent again.
+    pub(crate) fn push_on_its_way(&mut self, load: AheadLoad) -> bool {
+        self.on_their_way |= 1 << self.count;
+        self.push(load, true)
+    }
+
+    /// Whether the line at `at` is of one of these.
+    pub(crate) fn has(&self, at: PhysAddr) -> bool {
+        self.as_slice().iter().any(|load| load.at.line() == at.line())
     }
 
     /// Of these, only the loads of such lines decide when the walk ends.
@@ -54,6 +67,12 @@ impl AheadLoads {
         self.decisive >> place & 1 != 0
     }
 
+    /// Whether the line of the load at a place is on its way already.
+    #[inline]
+    pub fn is_on_its_way(&self, place: usize) -> bool {
+        self.on_their_way >> place & 1 != 0
+    }
+
     /// The loads.
     #[inline]
     pub fn as_slice(&self) -> &[AheadLoad] {
@@ -64,8 +83,12 @@ impl AheadLoads {
     #[inline(always)]
     pub fn send(&mut self, hierarchy: &mut Hierarchy) {
         if self.count > 0 {
-            self.as_slice().iter().for_each(|load| hierarchy.send_ahead(load.at, 0));
-            (self.count, self.decisive) = (0, 0);
+            for (place, load) in self.as_slice().iter().enumerate() {
+                if !self.is_on_its_way(place) {
+                    hierarchy.send_ahead(load.at, 0);
+                }
+            }
+            (self.count, self.decisive, self.on_their_way) = (0, 0, 0);
         }
     }
 }

@@ -122,8 +122,13 @@ fn ask(
         // A load that has waited for others begins as much later as they are.
         let before = loads[..place].iter().zip(&later).filter(|(other, _)| other.told <= load.asked);
         let begins = before.map(|(_, later)| *later).fold(queued, u64::max);
-        hierarchy.send_ahead(load.at, begins);
-        let arrives = hierarchy.arrival(number, load.at, true, load.told).max(load.asked.after(begins));
+        let earliest = if ahead.is_on_its_way(place) {
+            load.told.after(begins)
+        } else {
+            hierarchy.send_ahead(load.at, begins);
+            load.asked.after(begins)
+        };
+        let arrives = hierarchy.arrival(number, load.at, true, load.told).max(earliest);
         later[place] = arrives.since(load.told);
         if let Some(others) = &mut others {
             others.arrive(load.at, arrives);

@@ -145,6 +145,7 @@ impl Mmu {
             watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
         }
         if waits {
+            port.awaited.asked = now;
             port.ask_ahead(true);
         }
         let walk = self.page_walk::<W>(va, access, start, port);

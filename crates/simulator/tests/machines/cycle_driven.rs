@@ -248,11 +248,12 @@ fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
 
 /// A program of 128 MiB, whose table the caches hold in part, takes the same time on one channel with so many `walkers`,
 /// and its walks do, within `bound`.
-fn walks_take_the_same_time(design: &str, program: &str, walkers: u32, bound: f64) {
+fn walks_take_the_same_time(design: &str, settings: &[&str], program: &str, walkers: u32, bound: f64) {
     let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel(program) };
     let open = || ambulator_workloads::open(&request).unwrap();
     let walkers_key = format!("mmu.walkers={walkers}");
-    let settings = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", &walkers_key];
+    let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", &walkers_key];
+    let settings = [&small[..], settings].concat();
     // At first the caches fill, and hold other lines in either model.
     let [(ours, theirs), (a, b)] = both_run_of(design, open, &settings, 3 * WARMUP);
     let on = format!("{program} on {design}, {walkers} walkers");
@@ -268,7 +269,7 @@ fn busy_walkers_are_in_one_walk_each() {
     // Walks that find their entries in caches, and others that wait for one channel, longer than was said when the next
     // ones were told when they begin. With one walker these programs wait for walks one after the other.
     for program in ["gups", "sysbench-memory"] {
-        [1, 4].into_iter().for_each(|walkers| walks_take_the_same_time("radix", program, walkers, 0.03));
+        [1, 4].into_iter().for_each(|walkers| walks_take_the_same_time("radix", &[], program, walkers, 0.03));
     }
 }
 
@@ -276,14 +277,24 @@ fn busy_walkers_are_in_one_walk_each() {
 fn walks_that_probe_all_ways_at_once_wait_for_the_line_with_the_entry() {
     // Three lines of main memory for a walk, which arrive one after the other if one channel is busy. Walks that wait for
     // a walker send them later.
-    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("ecpt", "gups", walkers, 0.02));
+    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("ecpt", &[], "gups", walkers, 0.02));
 }
 
 #[test]
 fn walks_wait_for_table_lines_that_were_prefetched() {
     // ASAP's walks find the line of their last entry on its way, later than was said if one channel is busy. Those that
     // wait for a walker prefetch it when they have one.
-    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("asap", "gups", walkers, 0.03));
+    [1, 4, 16].into_iter().for_each(|walkers| walks_take_the_same_time("asap", &[], "gups", walkers, 0.03));
+}
+
+#[test]
+fn walks_that_wait_for_walkers_find_predicted_lines_on_their_way() {
+    // A prediction is sent while the walk waits for a walker. However late the walk begins, it does not wait longer than
+    // until the line is there, which can be later than was said.
+    let settings = ["revelator.filter=\"none\"", "revelator.tiers=1", "kernel.page_size_policy=\"never\""];
+    for walkers in [1, 2, 4, 16] {
+        walks_take_the_same_time("revelator", &settings, "gups", walkers, 0.02);
+    }
 }
 
 #[test]

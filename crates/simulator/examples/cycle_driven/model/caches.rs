@@ -121,6 +121,20 @@ impl Caches {
         }
     }
 
+    /// A speculative fetch has reached a cache: it is dropped if no MSHR is free.
+    pub fn speculate(&mut self, number: usize, line: u64, events: &mut Events) {
+        let cache = &mut self.caches[number];
+        let held = cache.lines.lookup(line, line).is_some() || cache.mshrs.contains_key(&line);
+        if !held && cache.has_mshr() {
+            self.miss(number, line, Vec::new(), events);
+        }
+    }
+
+    /// A core fetches a line speculatively into a cache.
+    pub fn send_speculation(&self, cache: usize, line: u64, events: &mut Events) {
+        events.after(self.caches[cache].reach, Event::Speculate(cache, line));
+    }
+
     fn serve(&mut self, number: usize, request: Request, events: &mut Events) {
         let cache = &mut self.caches[number];
         if let Some(dirty) = cache.lines.lookup(request.line, request.line) {

@@ -343,6 +343,13 @@ impl Core {
         self.wake(shared);
     }
 
+    /// Lines that are predicted for an address are fetched into the L2.
+    pub fn predict(&mut self, va: VirtAddr, shared: &mut Shared) {
+        for line in self.mmu.predictions(va) {
+            shared.caches.send_speculation(Caches::of_core(self.number, L2), line, &mut shared.events);
+        }
+    }
+
     /// A walk begins, and prefetches its last entries into the L2.
     pub fn prefetch_walk(&mut self, walker: usize, shared: &mut Shared) {
         for request in self.mmu.prefetches(walker, &shared.kernel.memory) {

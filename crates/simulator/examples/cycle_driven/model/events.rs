@@ -1,6 +1,6 @@
 //! The events of each cycle.
 
-use ambulator_base::PhysAddr;
+use ambulator_base::{PhysAddr, VirtAddr};
 use std::collections::VecDeque;
 
 /// The receiver of a line.
@@ -72,6 +72,10 @@ pub enum Event {
     SecondTlb(usize, u64),
     /// A walker of a core begins a walk that prefetches.
     WalkBegins(usize, usize),
+    /// The lines that a core predicts for an address are fetched.
+    Predicted(usize, VirtAddr),
+    /// A predicted line's fetch reaches a cache.
+    Speculate(usize, u64),
     /// The page-walk caches' result for a walker of a core.
     WalkCaches(usize, usize),
 }

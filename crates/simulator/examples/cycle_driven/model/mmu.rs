@@ -2,7 +2,7 @@
 
 use super::events::{Event, Events, Part, Request, Waiter};
 use super::lru::LruSets;
-use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables};
+use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables, Tiers};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
@@ -145,6 +145,7 @@ pub struct Mmu {
     kind: Kind,
     tables: Tables,
     memory_tlb: Option<MemoryTlb>,
+    tiers: Option<Tiers>,
     /// Lines that are still to come, for each page that is looked up there.
     looking: HashMap<u64, u64>,
     /// The cache at which walks' loads enter.
@@ -159,7 +160,7 @@ impl Mmu {
         core: usize,
         spec: &MmuSpec,
         pwc: &PwcSpec,
-        (kind, memory_tlb): (Kind, Option<MemoryTlb>),
+        (kind, memory_tlb, tiers): (Kind, Option<MemoryTlb>, Option<Tiers>),
         registers: &[u64],
     ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
@@ -188,6 +189,7 @@ impl Mmu {
             kind,
             tables: Tables::new(kind, registers),
             memory_tlb,
+            tiers,
             looking: HashMap::new(),
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
@@ -237,10 +239,18 @@ impl Mmu {
             return memory_tlb.of(page).map(|line| Mmu::load(line, waiter)).collect();
         } else {
             miss.since = events.now;
+            if let (Some(tiers), Some(asking)) = (self.tiers, miss.asking.first()) {
+                events.after(tiers.latency, Event::Predicted(self.core, asking.va));
+            }
             self.waiting.push_back(page);
             self.start(events, woken);
         }
         Vec::new()
+    }
+
+    /// The lines that are predicted for an address.
+    pub fn predictions(&self, va: VirtAddr) -> Vec<u64> {
+        self.tiers.map_or_else(Vec::new, |tiers| tiers.of(va))
     }
 
     /// A line of the TLB in memory has arrived for a page, which is in `frame`. The page is known when all have.

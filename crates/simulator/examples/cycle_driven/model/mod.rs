@@ -4,7 +4,7 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits lookasides but a POM-TLB that has all pages, speculation, other tables than radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
+//! It omits lookasides but a POM-TLB that has all pages, speculation but Revelator's without a filter, other tables than radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
 //! processes on a core, threads of one process on several cores, and replacement other than LRU.
 
 mod caches;
@@ -35,7 +35,7 @@ use front::Front;
 use mmu::Mmu;
 use std::collections::VecDeque;
 use std::time::Instant;
-use tables::{Kind, MemoryTlb};
+use tables::{Kind, MemoryTlb, Tiers};
 use window::Window;
 
 /// The result of a run.
@@ -101,6 +101,28 @@ fn memory_tlb_of(spec: &Spec, frames: &mut BuddyAllocator) -> Option<MemoryTlb> 
     }
 }
 
+/// Revelator's predictions, if a spec has them.
+fn tiers_of(spec: &Spec) -> Option<Tiers> {
+    match spec.design.speculation.as_str() {
+        "none" => None,
+        "revelator" => {
+            let filter: String = setting(spec, "revelator", "filter");
+            assert!(filter == "none", "the reference has Revelator without a filter, not with `{filter}`");
+            let number = |name| setting::<u64>(spec, "revelator", name);
+            let frames = spec.memory.bytes / ambulator_base::FRAME_BYTES;
+            let is_on = |name| setting::<bool>(spec, "revelator", name);
+            Some(Tiers {
+                tiers: number("tiers"),
+                entries: is_on("table"),
+                data: is_on("data"),
+                frames,
+                latency: number("latency"),
+            })
+        }
+        other => panic!("the reference has no speculation but Revelator's, not {other}"),
+    }
+}
+
 /// A setting of a design.
 fn setting<T: serde::de::DeserializeOwned>(spec: &Spec, group: &str, name: &str) -> T {
     let value = serde_json::to_value(spec).expect("a spec")[group][name].take();
@@ -139,6 +161,7 @@ impl Reference {
         let count = programs.len();
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let mut frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
+        let tiers = tiers_of(spec);
         let memory_tlb = memory_tlb_of(spec, &mut frames);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
@@ -157,7 +180,8 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, (table, memory_tlb), &kernel.registers(process));
+            let mmu =
+                Mmu::new(number, &spec.mmu, &spec.mmu.pwc, (table, memory_tlb, tiers), &kernel.registers(process));
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }
@@ -321,6 +345,8 @@ impl Reference {
             Event::Resolved(core, id) => cores[core].resolved(id, now),
             Event::Translated(core, part, at) => cores[core].translated(part, at, shared),
             Event::SecondTlb(core, page) => cores[core].second_tlb(page, shared),
+            Event::Predicted(core, va) => cores[core].predict(va, shared),
+            Event::Speculate(cache, line) => caches.speculate(cache, line, events),
             Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),
             Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),
         }

@@ -1,7 +1,7 @@
-//! The page tables that walkers read, a radix tree or elastic cuckoo hash tables (ECPT) of 4 KiB pages, and a TLB in
-//! memory before them.
+//! The page tables that walkers read, a radix tree or elastic cuckoo hash tables (ECPT) of 4 KiB pages, a TLB in
+//! memory before them, and Revelator's predictions beside them.
 
-use ambulator_base::PhysAddr;
+use ambulator_base::{PhysAddr, VirtAddr, mix64, mul_high};
 use ambulator_memory::PhysicalMemory;
 use ambulator_structures::elastic::{HashKind, hashes};
 
@@ -128,5 +128,31 @@ impl MemoryTlb {
     pub fn of(self, page: u64) -> impl Iterator<Item = PhysAddr> {
         let first = self.begins + page % self.sets * self.lines * 64;
         (0..self.lines).map(move |line| PhysAddr(first + line * 64))
+    }
+}
+
+/// Revelator's predictions of 4 KiB pages and of the nodes that map them, without a filter: all tiers are fetched.
+#[derive(Clone, Copy)]
+pub struct Tiers {
+    pub tiers: u64,
+    /// What is predicted.
+    pub entries: bool,
+    pub data: bool,
+    /// Of main memory.
+    pub frames: u64,
+    /// Cycles from the miss of the L2 TLB to the fetches.
+    pub latency: u64,
+}
+
+impl Tiers {
+    /// The lines that are fetched for an address: entries, then data, each once.
+    pub fn of(self, va: VirtAddr) -> Vec<u64> {
+        // A tier's frame for the page or node of a number. Kinds have numbers of their own.
+        let frame =
+            |number: u64, kind: u64, tier: u64| mul_high(mix64(number ^ kind << 56 ^ tier << 48), self.frames) << 12;
+        let entries = (0..self.tiers).map(|tier| frame(va.0 >> 21, 3, tier) + (va.0 >> 12 & 511) * 8);
+        let data = (0..self.tiers).map(|tier| frame(va.0 >> 12, 1, tier) + (va.0 & 0xfff));
+        let entries = entries.filter(|_| self.entries);
+        entries.chain(data.filter(|_| self.data)).map(|at| at >> 6).collect()
     }
 }
