@@ -161,7 +161,7 @@ impl Core {
         let generation = kernel.registers_generation(self.process);
         if self.generation != generation {
             self.generation = generation;
-            self.mmu.load_registers(&kernel.registers(self.process));
+            self.mmu.load_registers(&kernel.registers(self.process), &kernel.companion_registers(self.process));
         }
     }
 
@@ -330,8 +330,37 @@ impl Core {
 
     /// The L2 TLB has looked a page up.
     pub fn second_tlb(&mut self, page: u64, shared: &mut Shared) {
-        for load in self.mmu.second_tlb(page, &mut shared.events, &mut self.woken) {
+        for load in self.mmu.second_tlb(page, &shared.kernel.memory, &mut shared.events, &mut self.woken) {
             self.send_walk(load, shared);
+        }
+        self.wake(shared);
+    }
+
+    /// A page is looked up in RestSegs.
+    pub fn begin_rest_segs(&mut self, page: u64, shared: &mut Shared) {
+        self.mmu.begin_rest_segs(page, &shared.kernel.memory, &mut shared.events);
+    }
+
+    /// The caches of the RestSeg walker have answered for a page.
+    pub fn rest_segs_looked(&mut self, page: u64, shared: &mut Shared) {
+        for load in self.mmu.rest_segs_looked(page) {
+            self.send_walk(load, shared);
+        }
+        self.end_rest_segs(page, shared);
+    }
+
+    /// A line of RestSegs has arrived.
+    pub fn rest_segs_arrived(&mut self, line: u64, shared: &mut Shared) {
+        for page in self.mmu.rest_segs_arrived(line) {
+            self.end_rest_segs(page, shared);
+        }
+    }
+
+    fn end_rest_segs(&mut self, page: u64, shared: &mut Shared) {
+        let Shared { kernel, events, .. } = shared;
+        let update = self.mmu.end_rest_segs(page, &mut kernel.memory, events, &mut self.woken);
+        if let Some(update) = update {
+            self.send_walk(update, shared);
         }
         self.wake(shared);
     }

@@ -14,6 +14,8 @@ pub enum Waiter {
     Walker(usize, usize),
     /// The search of a core for a page in a TLB in memory, by its 4 KiB page number.
     MemoryTlb(usize, u64),
+    /// A core's RestSeg walker, by the line's number.
+    RestSegs(usize, u64),
     /// A cache above, by its number.
     Cache(usize),
     /// None: a page-table bit is set.
@@ -70,6 +72,9 @@ pub enum Event {
     Translated(usize, Part, PhysAddr),
     /// The L2 TLB's result for a page of a core, by its 4 KiB page number.
     SecondTlb(usize, u64),
+    /// A core begins to look a page up in RestSegs, and the walker's caches answer.
+    RestSegs(usize, u64),
+    RestSegsLooked(usize, u64),
     /// A walker of a core begins a walk that prefetches.
     WalkBegins(usize, usize),
     /// The lines that a core predicts for an address are fetched.

@@ -2,6 +2,7 @@
 
 use super::events::{Event, Events, Part, Request, Waiter};
 use super::lru::LruSets;
+use super::restsegs::{Found, Progress, RestSegs};
 use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables, Tiers};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
@@ -56,6 +57,14 @@ impl Tlb {
         })
     }
 
+    /// [`Tlb::lookup`] without a use.
+    fn has(&mut self, va: VirtAddr, store: bool) -> bool {
+        (0..SIZES.len()).any(|size| {
+            let (array, number, key) = self.place(va, size);
+            array.peek(number, key).is_some_and(|entry| entry.dirty || !store)
+        })
+    }
+
     fn fill(&mut self, va: VirtAddr, entry: Entry) {
         let size = SIZES.iter().position(|shift| *shift == entry.shift).unwrap_or(0);
         let (array, number, key) = self.place(va, size);
@@ -85,6 +94,8 @@ struct Asking {
 struct Miss {
     asking: Vec<Asking>,
     since: u64,
+    /// The L2 TLB does not have it.
+    missed: bool,
 }
 
 impl Miss {
@@ -146,6 +157,7 @@ pub struct Mmu {
     tables: Tables,
     memory_tlb: Option<MemoryTlb>,
     tiers: Option<Tiers>,
+    rest_segs: Option<RestSegs>,
     /// Lines that are still to come, for each page that is looked up there.
     looking: HashMap<u64, u64>,
     /// The cache at which walks' loads enter.
@@ -161,6 +173,7 @@ impl Mmu {
         spec: &MmuSpec,
         pwc: &PwcSpec,
         (kind, memory_tlb, tiers): (Kind, Option<MemoryTlb>, Option<Tiers>),
+        rest_segs: Option<RestSegs>,
         registers: &[u64],
     ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
@@ -190,15 +203,19 @@ impl Mmu {
             tables: Tables::new(kind, registers),
             memory_tlb,
             tiers,
+            rest_segs,
             looking: HashMap::new(),
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
         }
     }
 
-    /// Loads the registers of the table that walks begin at.
-    pub fn load_registers(&mut self, registers: &[u64]) {
+    /// Loads the registers of the table that walks begin at, and of RestSegs.
+    pub fn load_registers(&mut self, registers: &[u64], companion: &[u64]) {
         self.tables = Tables::new(self.kind, registers);
+        if let Some(rest_segs) = &mut self.rest_segs {
+            rest_segs.load_registers(companion);
+        }
     }
 
     /// Whether no translation is under way.
@@ -221,7 +238,10 @@ impl Mmu {
         let page = va.0 >> 12;
         let miss = self.pending.entry(page).or_insert_with(|| {
             events.after(self.l1_latency + self.l2_latency, Event::SecondTlb(self.core, page));
-            Miss { asking: Vec::new(), since: 0 }
+            if self.rest_segs.is_some() {
+                events.after(self.l1_latency, Event::RestSegs(self.core, page));
+            }
+            Miss { asking: Vec::new(), since: 0, missed: false }
         });
         miss.asking.push(Asking { part, va, kind });
         None
@@ -229,15 +249,42 @@ impl Mmu {
 
     /// The L2 TLB has looked a page up: wakes the waiting accesses, or queues a walk, or returns the loads of a TLB in
     /// memory.
-    pub fn second_tlb(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) -> Vec<Request> {
+    pub fn second_tlb(
+        &mut self,
+        page: u64,
+        memory: &PhysicalMemory,
+        events: &mut Events,
+        woken: &mut Vec<Answer>,
+    ) -> Vec<Request> {
         let Some(miss) = self.pending.get_mut(&page) else { return Vec::new() };
         if let Some(entry) = self.second.lookup(VirtAddr(page << 12), miss.stores()) {
+            if let Some(rest_segs) = &mut self.rest_segs {
+                rest_segs.end(page);
+            }
             self.wake(page, entry, woken);
         } else if let Some(memory_tlb) = &self.memory_tlb {
             self.looking.insert(page, memory_tlb.lines);
             let waiter = Waiter::MemoryTlb(self.core, page);
             return memory_tlb.of(page).map(|line| Mmu::load(line, waiter)).collect();
         } else {
+            miss.missed = true;
+            let store = miss.stores();
+            match &self.rest_segs {
+                // It was abandoned, because the L2 TLB had the page then.
+                Some(segs) if !segs.looks(page) => self.begin_rest_segs(page, memory, events),
+                Some(segs) if matches!(segs.progress(page, store, memory), Progress::Waits) => {}
+                _ => self.begin_walk(page, events, woken),
+            }
+        }
+        Vec::new()
+    }
+
+    /// A page waits for a walker.
+    fn begin_walk(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) {
+        if let Some(rest_segs) = &mut self.rest_segs {
+            rest_segs.end(page);
+        }
+        if let Some(miss) = self.pending.get_mut(&page) {
             miss.since = events.now;
             if let (Some(tiers), Some(asking)) = (self.tiers, miss.asking.first()) {
                 events.after(tiers.latency, Event::Predicted(self.core, asking.va));
@@ -245,7 +292,54 @@ impl Mmu {
             self.waiting.push_back(page);
             self.start(events, woken);
         }
-        Vec::new()
+    }
+
+    /// A page is looked up in RestSegs, beside the L2 TLB.
+    pub fn begin_rest_segs(&mut self, page: u64, memory: &PhysicalMemory, events: &mut Events) {
+        let (Some(rest_segs), Some(miss)) = (&mut self.rest_segs, self.pending.get(&page)) else { return };
+        let held = self.second.has(VirtAddr(page << 12), miss.stores());
+        rest_segs.begin(page, held, memory);
+        events.after(rest_segs.latency, Event::RestSegsLooked(self.core, page));
+    }
+
+    /// The walker's caches have answered for a page: the lines that it loads.
+    pub fn rest_segs_looked(&mut self, page: u64) -> Vec<Request> {
+        let lines = self.rest_segs.as_mut().map_or_else(Vec::new, |rest_segs| rest_segs.looked(page));
+        lines.into_iter().map(|line| Mmu::load(PhysAddr(line * 64), Waiter::RestSegs(self.core, line))).collect()
+    }
+
+    /// A line of RestSegs has arrived: the pages that waited for it.
+    pub fn rest_segs_arrived(&mut self, line: u64) -> Vec<u64> {
+        self.rest_segs.as_mut().map_or_else(Vec::new, |rest_segs| rest_segs.arrived(line))
+    }
+
+    /// More is known of a page that is looked up in RestSegs. If one has it, the translation is known; returns the write
+    /// of its bits. If none has, its walk begins, once the L2 TLB does not have it either.
+    pub fn end_rest_segs(
+        &mut self,
+        page: u64,
+        memory: &mut PhysicalMemory,
+        events: &mut Events,
+        woken: &mut Vec<Answer>,
+    ) -> Option<Request> {
+        let (Some(rest_segs), Some(miss)) = (&mut self.rest_segs, self.pending.get(&page)) else { return None };
+        match rest_segs.progress(page, miss.stores(), memory) {
+            Progress::Found(Found { frame, shift, dirty, missing }) => {
+                rest_segs.end(page);
+                let entry = Entry { frame, shift, dirty };
+                self.second.fill(VirtAddr(page << 12), entry);
+                self.wake(page, entry, woken);
+                let (word, bits) = missing?;
+                memory.set_bits(word, bits);
+                let line = word.line();
+                Some(Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None })
+            }
+            Progress::Absent if miss.missed => {
+                self.begin_walk(page, events, woken);
+                None
+            }
+            _ => None,
+        }
     }
 
     /// The lines that are predicted for an address.
@@ -396,6 +490,9 @@ impl Mmu {
         }
         for array in &mut self.pwc {
             array.remove(|_, _| true);
+        }
+        if let (Some(rest_segs), None) = (&mut self.rest_segs, page) {
+            rest_segs.clear();
         }
         if let Tables::Radix { root, shift } = self.tables {
             for walk in self.walkers.iter_mut().flatten() {

@@ -15,6 +15,7 @@ mod front;
 mod lru;
 mod mmu;
 mod predictors;
+mod restsegs;
 mod tables;
 mod window;
 
@@ -33,6 +34,7 @@ use dram::Dram;
 use events::{Event, Events, Waiter, Writer};
 use front::Front;
 use mmu::Mmu;
+use restsegs::{RestSegs, Shape};
 use std::collections::VecDeque;
 use std::time::Instant;
 use tables::{Kind, MemoryTlb, Tiers};
@@ -90,15 +92,46 @@ fn table_of(spec: &Spec) -> Kind {
 /// A TLB in memory, which is reserved at boot, if a spec has one.
 fn memory_tlb_of(spec: &Spec, frames: &mut BuddyAllocator) -> Option<MemoryTlb> {
     match spec.design.lookaside.as_str() {
-        "none" => None,
+        "none" | "utopia" => None,
         "pom-tlb" => {
             let number = |name| setting::<u64>(spec, "pom_tlb", name);
             let (sets, lines) = (number("entries") / number("ways"), number("ways") / 4);
             let begins = frames.allocate_run(sets * lines * 64 / ambulator_base::FRAME_BYTES, 0);
             Some(MemoryTlb { begins: begins.expect("room for the TLB in memory").start().0, sets, lines })
         }
-        other => panic!("the reference has no lookaside but a POM-TLB, not {other}"),
+        other => panic!("the reference has no lookaside but a POM-TLB and Utopia's, not {other}"),
     }
+}
+
+/// Utopia's RestSeg walker, if a spec has it.
+fn rest_segs_of(spec: &Spec) -> Option<RestSegs> {
+    if spec.design.lookaside != "utopia" {
+        return None;
+    }
+    assert!(!setting::<bool>(spec, "utopia", "migration"), "the reference's pages do not migrate");
+    assert!(setting::<String>(spec, "utopia", "hash") == "modulo", "the reference's RestSegs have sets by modulo");
+    let size = |text: &str| {
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let unit = match &text[digits.len()..] {
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => 1,
+        };
+        digits.parse::<u64>().expect("a size") * unit
+    };
+    let shapes: Vec<Shape> = setting::<Vec<String>>(spec, "utopia", "segments")
+        .iter()
+        .map(|segment| {
+            let parts: Vec<u64> = segment.split('/').map(size).collect();
+            let [bytes, page, ways] = parts[..] else { panic!("`{segment}` is no RestSeg") };
+            let (shift, sets) = (page.trailing_zeros(), bytes / page / ways);
+            Shape { shift, sets, ways, tag_bits: spec.mmu.va_bits - shift - sets.trailing_zeros() }
+        })
+        .collect();
+    let number = |name| setting::<u64>(spec, "utopia", name);
+    let caches = (number("sf_cache_bytes"), number("tar_cache_bytes"));
+    Some(RestSegs::new(&shapes, number("cache_latency"), caches))
 }
 
 /// Revelator's predictions, if a spec has them.
@@ -162,6 +195,9 @@ impl Reference {
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let mut frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let tiers = tiers_of(spec);
+        if spec.design.lookaside == "utopia" {
+            assert!(parts.boot.into_iter().all(|reserve| reserve(&mut frames)), "room for RestSegs");
+        }
         let memory_tlb = memory_tlb_of(spec, &mut frames);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
@@ -180,8 +216,15 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let mmu =
-                Mmu::new(number, &spec.mmu, &spec.mmu.pwc, (table, memory_tlb, tiers), &kernel.registers(process));
+            let mut mmu = Mmu::new(
+                number,
+                &spec.mmu,
+                &spec.mmu.pwc,
+                (table, memory_tlb, tiers),
+                rest_segs_of(spec),
+                &kernel.registers(process),
+            );
+            mmu.load_registers(&kernel.registers(process), &kernel.companion_registers(process));
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }
@@ -340,13 +383,16 @@ impl Reference {
             Event::Ready(Waiter::Front(core)) => cores[core].front.fetching = false,
             Event::Ready(Waiter::Walker(core, walker)) => cores[core].walk_step(walker, shared),
             Event::Ready(Waiter::MemoryTlb(core, page)) => cores[core].looked_up(page, shared),
-            Event::Ready(_) => {}
+            Event::Ready(Waiter::Cache(_) | Waiter::None) => {}
             Event::Forwarded(core, id) => cores[core].forwarded(id, now),
             Event::Resolved(core, id) => cores[core].resolved(id, now),
             Event::Translated(core, part, at) => cores[core].translated(part, at, shared),
             Event::SecondTlb(core, page) => cores[core].second_tlb(page, shared),
             Event::Predicted(core, va) => cores[core].predict(va, shared),
             Event::Speculate(cache, line) => caches.speculate(cache, line, events),
+            Event::RestSegs(core, page) => cores[core].begin_rest_segs(page, shared),
+            Event::RestSegsLooked(core, page) => cores[core].rest_segs_looked(page, shared),
+            Event::Ready(Waiter::RestSegs(core, line)) => cores[core].rest_segs_arrived(line, shared),
             Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),
             Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),
         }
