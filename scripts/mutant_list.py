@@ -500,8 +500,10 @@ MUTANTS = [
     Mutant(
         "walks-ask-in-the-order-of-their-numbers",
         f"{MMU}/walkers.rs",
-        "self.disordered = self.number;",
-        "",
+        """if asked.0 < self.asked {
+            self.disordered = self.number;""",
+        """if asked.0 < self.asked {
+            self.disordered = self.disordered;""",
         MMU_UNITS,
     ),
     Mutant(
@@ -838,8 +840,8 @@ MUTANTS = [
     Mutant(
         "walks-do-not-wait-for-lines-on-their-way",
         f"{MMU}/core_port.rs",
-        "if self.hierarchy.awaits_memory(sent, access.ready) {",
-        "if access.served == Served::Dram {",
+        "} else if self.hierarchy.awaits_memory(sent, ready) {",
+        "} else if access.served == Served::Dram {",
         "-p ambulator-simulator --test machines walks_wait_for_table_lines",
     ),
     Mutant(
@@ -869,6 +871,20 @@ MUTANTS = [
         "if arrives <= self.awaited.asked {",
         "if arrives <= sent.after(latency) {",
         "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
+    ),
+    Mutant(
+        "a-walk-after-a-search-in-vain-asks-when-that-was-said-to-end",
+        f"{SIMULATOR}/waiting_walks.rs",
+        "self.mmu.ask_for_walker(arrives);",
+        "let _ = arrives;",
+        "-p ambulator-simulator --test machines walks_begin_when_rest_segs",
+    ),
+    Mutant(
+        "a-walk-that-asks-later-keeps-its-place-in-the-queue",
+        "crates/mmu/src/walkers.rs",
+        "self.queue.insert(before, WaitingWalk {",
+        "self.queue.insert(0, WaitingWalk {",
+        MMU_UNITS,
     ),
     # The oracle.
     Mutant(

@@ -36,6 +36,17 @@ impl AwaitedLines {
         self.count += 1;
     }
 
+    /// None is left.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The lines.
     #[inline]
     pub fn as_slice(&self) -> &[(PhysAddr, Cycle)] {
@@ -56,6 +67,9 @@ pub struct AwaitedTable {
     /// The table lines that decide when it is known: those that were read from main memory last, if the design does not
     /// say which ([`MemoryPort::decide`](crate::MemoryPort::decide)).
     pub lines: AwaitedLines,
+    /// The lines of a lookaside's search before the walk, in vain: if it can wait ([`AwaitedTable::may_wait`]), it asks
+    /// for a walker when these have come.
+    pub search: AwaitedLines,
     /// The walk, once it has a walker.
     pub walk: Option<WalkOnWalker>,
     /// It is known, from the walk or from the lookaside: nobody waits for what is loaded after it.
@@ -74,8 +88,12 @@ impl AwaitedTable {
     /// A walk begins. It follows a lookaside's search in vain, or another walk of the same access, of which nothing stays.
     pub(crate) fn begin_walk(&mut self) {
         self.walk = None;
+        self.search.clear();
         if self.settled {
-            (self.lines, self.settled) = (AwaitedLines::default(), false);
+            self.settled = false;
+            self.lines.clear();
+        } else if self.may_wait && !self.lines.is_empty() {
+            self.search = std::mem::take(&mut self.lines);
         }
     }
 

@@ -192,6 +192,12 @@ impl MemoryPort for CorePort<'_> {
         self.awaited.decide(lines);
     }
 
+    fn join(&mut self, at: PhysAddr, now: Cycle, arrives: Cycle) {
+        if self.recording.is_none() && self.hierarchy.awaits_memory(now, arrives) {
+            self.awaited.wait_for(at, now, arrives);
+        }
+    }
+
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         self.traffic.fetches += 1;
         if let Some(recording) = &mut self.recording {

@@ -46,6 +46,10 @@ pub trait MemoryPort {
     /// last, and only if it does not wait for all.
     fn decide(&mut self, _lines: &[(PhysAddr, Cycle)]) {}
 
+    /// A line that is on its way already for another search, and that this one, which finds it in a cache of its own at
+    /// `now`, waits for as well: it is said to be there at `arrives`.
+    fn join(&mut self, _at: PhysAddr, _now: Cycle, _arrives: Cycle) {}
+
     /// Whether a load of this walk failed because the hypervisor has not mapped its address (nested paging).
     /// The walker must not cache the value that such a load returned. The walk ends as soon as possible, and
     /// its outcome is ignored.

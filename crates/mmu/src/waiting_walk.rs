@@ -106,12 +106,19 @@ pub struct WaitingWalk {
     pub va: VirtAddr,
     /// When the walk begins, at the earliest.
     pub begins: Cycle,
+    /// So many cycles it takes, as it was said.
+    pub cycles: u64,
     /// When the access is translated then.
     pub translated: Cycle,
     /// The access waits for that. (A value from the store queue does not.)
     pub asks: bool,
     /// Several lines decide when it ends ([`WalkInFlight::others`](ambulator_hardware::WalkInFlight::others)).
     pub others: bool,
+    /// It asks for a walker when the lines have come that a lookaside has searched in vain
+    /// ([`AwaitedTable::search`](crate::AwaitedTable::search)).
+    pub searched: bool,
+    /// So many cycles later than was said it asks.
+    pub asks_later: u64,
     /// Its loads of main memory.
     pub loads: AheadLoads,
 }

@@ -115,18 +115,33 @@ impl WalkerPool {
         } else if now.0 >= self.asked.min(self.busy_from) {
             Cycle(free_from)
         } else {
-            self.search(now)
+            self.search(now, |_| true)
         }
     }
 
     /// The earliest cycle at which a walk that asks at `now` can begin, and whether it waits for others.
     #[inline]
     pub fn earliest_start(&self, now: Cycle) -> (Cycle, bool) {
-        let start = self.start(now);
         match self.queue.back() {
-            None => (start, start > now),
-            Some(last) => (start.max(Cycle(self.waiting(last).start)), true),
+            None => {
+                let start = self.start(now);
+                (start, start > now)
+            }
+            Some(last) if !last.searched && self.waiting(last).asked <= now.0 => {
+                (self.start(now).max(Cycle(self.waiting(last).start)), true)
+            }
+            Some(_) => self.earliest_in_queue(now),
         }
+    }
+
+    /// [`WalkerPool::earliest_start`] with others in the queue that ask later, or may turn out to.
+    #[cold]
+    fn earliest_in_queue(&self, now: Cycle) -> (Cycle, bool) {
+        let start = self.search(now, |walk| walk.asked <= now.0);
+        let mut before = self.queue.iter().rev().skip_while(|other| self.waiting(other).asked > now.0).peekable();
+        let waits = before.peek().is_some() || start > now;
+        let known = before.find(|other| !other.searched);
+        (known.map_or(start, |other| start.max(Cycle(self.waiting(other).start))), waits)
     }
 
     /// About when a walk begins that asks at `now` and is not in the queue: after those that are.
@@ -136,13 +151,14 @@ impl WalkerPool {
         begins.after(self.queued_cycles / self.last.len() as u64)
     }
 
-    /// Searches the ends of the walks one after the other.
+    /// Searches the ends of those walks one after the other that count.
     #[inline(never)]
-    fn search(&self, now: Cycle) -> Cycle {
+    fn search(&self, now: Cycle, counts: impl Fn(&Interval) -> bool) -> Cycle {
         let mut at = now.0;
         loop {
             let (mut busy, mut first_end) = (0, u64::MAX);
-            for walk in self.ending_after(self.number, at).filter(|walk| walk.start <= at && walk.end > at) {
+            let on_walkers = |walk: &&Interval| walk.start <= at && walk.end > at && counts(walk);
+            for walk in self.ending_after(self.number, at).filter(on_walkers) {
                 busy += 1;
                 first_end = first_end.min(walk.end);
             }
@@ -243,8 +259,8 @@ impl WalkerPool {
     /// A walk waits for a walker, behind those that asked before it. Returns when it is to ask whether it begins
     /// ([`WalkerPool::begin`]), if it is the first.
     pub(crate) fn wait(&mut self, waiting: WaitingWalk) -> Option<Cycle> {
-        let Interval { start, end, asked, .. } = *self.waiting(&waiting);
-        self.queued_cycles += end - start;
+        let Interval { start, asked, .. } = *self.waiting(&waiting);
+        self.queued_cycles += waiting.cycles;
         let asked_later = |other: &&WaitingWalk| self.waiting(other).asked > asked;
         let later = self.queue.iter().rev().take_while(asked_later).count();
         self.queue.insert(self.queue.len() - later, waiting);
@@ -266,11 +282,36 @@ impl WalkerPool {
             }
         }
         let said = *self.walk(number);
-        self.queued_cycles -= said.end - said.start;
-        self.move_to(number, &said, (now.0, now.0 + (said.end - said.start)));
+        self.queued_cycles -= first.cycles;
+        self.move_to(number, &said, (now.0, now.0 + first.cycles));
         self.begun = self.begun.max(now.0);
         self.queue.pop_front();
         Begin::Now(first, now.since(first.begins))
+    }
+
+    /// The first in the queue.
+    pub(crate) fn first_waiting(&self) -> Option<&WaitingWalk> {
+        self.queue.front()
+    }
+
+    /// The first in the queue asks at `asks`, if it was said to ask before, and goes behind those that ask before that.
+    /// Until it has its walker, others are told when they begin as if it were not there.
+    pub(crate) fn ask_later(&mut self, asks: Cycle) {
+        let Some(&first) = self.queue.front() else { return };
+        let number = self.number_of(first.number);
+        let said = *self.walk(number);
+        let later = asks.0.saturating_sub(said.asked);
+        if later == 0 {
+            return;
+        }
+        self.asked = self.asked.max(asks.0);
+        self.disordered = self.number;
+        self.walk_mut(number).asked = asks.0;
+        let start = said.start.max(asks.0);
+        self.move_to(number, &said, (start, start));
+        let before = self.queue.iter().skip(1).take_while(|other| self.waiting(other).asked <= asks.0).count();
+        self.queue.pop_front();
+        self.queue.insert(before, WaitingWalk { asks_later: first.asks_later + later, ..first });
     }
 
     /// When walk `number`, the first in the queue, begins, as far as is known.
@@ -381,10 +422,15 @@ mod tests {
 
     /// A walk that asks at `asked` and takes `cycles`: its number, and when it begins or asks whether it does.
     fn ask(pool: &mut WalkerPool, asked: u64, cycles: u64, place: u32) -> (u16, Option<u64>) {
+        ask_after(pool, false, asked, cycles, place)
+    }
+
+    /// As [`ask`], after something that it waits for if it is `searched`.
+    fn ask_after(pool: &mut WalkerPool, searched: bool, asked: u64, cycles: u64, place: u32) -> (u16, Option<u64>) {
         let (start, waits) = pool.earliest_start(Cycle(asked));
-        let number = pool.occupy(Cycle(asked), start, start.after(cycles));
-        let waiting = WaitingWalk { number, place, begins: start, ..WaitingWalk::default() };
-        let begins = if waits { pool.wait(waiting) } else { Some(start) };
+        let number = pool.occupy(Cycle(asked), start, if searched { start } else { start.after(cycles) });
+        let waiting = WaitingWalk { number, place, begins: start, cycles, searched, ..WaitingWalk::default() };
+        let begins = if waits || searched { pool.wait(waiting) } else { Some(start) };
         (number, begins.map(|begins| begins.0))
     }
 
@@ -448,10 +494,10 @@ mod tests {
         ask(&mut pool, 0, 100, 0);
         assert_eq!(ask(&mut pool, 80, 10, 1).1, Some(100));
         // It asks before that, and is the first then.
-        assert_eq!(ask(&mut pool, 20, 10, 2).1, Some(110));
+        assert_eq!(ask(&mut pool, 20, 10, 2).1, Some(100));
         assert_eq!(pool.begin(1, Cycle(100)), Begin::No);
-        assert_eq!(begin(&mut pool, 2, 110), Ok(0));
-        assert_eq!(pool.next_to_begin(), Some((1, Cycle(120))));
+        assert_eq!(begin(&mut pool, 2, 100), Ok(0));
+        assert_eq!(pool.next_to_begin(), Some((1, Cycle(110))));
     }
 
     #[test]
@@ -502,6 +548,17 @@ mod tests {
 
     #[test]
     fn walks_begin_as_in_a_queue_for_the_walkers() {
+        /// A walk, which may follow a search: when it is known, when it is said to ask for a walker and when it does, its
+        /// cycles as they are said, and by how much it is late. No two ask at once.
+        #[derive(Debug)]
+        struct Walk {
+            known: u64,
+            searched: bool,
+            said: u64,
+            asks: u64,
+            cycles: u64,
+            late: u64,
+        }
         /// What happens at a time, in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         enum Happens {
@@ -511,30 +568,38 @@ mod tests {
         }
         let mut random = ambulator_base::Random::new(11);
         for walkers in [1, 2, 4, 7, 16] {
-            // Of each: when it asks, its cycles as they are said, and by how much it is late. No two ask at once.
             let mut now = 5000;
-            let mut walks: Vec<(u64, u64, u64)> = Vec::new();
+            let mut asks = std::collections::HashSet::new();
+            let mut walks: Vec<Walk> = Vec::new();
             for step in 0..3000_u32 {
                 now += 1 + random.below(if step % 200 < 100 { 260 } else { 600 } / walkers + 1);
                 let late = if random.below(2) == 0 { random.below(200) } else { 0 };
-                walks.push((now, 20 + random.below(300), late));
+                let searched = random.below(3) == 0;
+                let mut said = if searched { now + random.below(150) } else { now };
+                let mut asked = if searched { said + random.below(2) * random.below(100) } else { now };
+                while !asks.insert(asked) {
+                    now += u64::from(!searched);
+                    (said, asked) = (said.max(now), asked + 1);
+                }
+                walks.push(Walk { known: now, searched, said, asks: asked, cycles: 20 + random.below(300), late });
             }
             // First come, first served.
             let mut free = vec![0; walkers as usize];
-            let expected = walks.iter().map(|&(asked, cycles, late)| {
+            let mut expected = vec![0; walks.len()];
+            let mut order: Vec<usize> = (0..walks.len()).collect();
+            order.sort_by_key(|walk| walks[*walk].asks);
+            for walk in order {
                 let first = free.iter_mut().min().expect("a walker");
-                let begins = asked.max(*first);
-                *first = begins + cycles + late;
-                begins
-            });
-            let expected: Vec<u64> = expected.collect();
+                expected[walk] = walks[walk].asks.max(*first);
+                *first = expected[walk] + walks[walk].cycles + walks[walk].late;
+            }
             let mut pool = WalkerPool::new(walkers as u32);
             let mut events: std::collections::BTreeSet<(u64, Happens)> =
-                (0..).zip(&walks).map(|(number, walk)| (walk.0, Happens::Ask(number))).collect();
+                (0..).zip(&walks).map(|(number, walk)| (walk.known, Happens::Ask(number))).collect();
             let mut begun = vec![0; walks.len()];
             let mut numbers = vec![0; walks.len()];
-            let (mut waited, mut asked_again) = (0, 0);
-            let mut late: Vec<u64> = walks.iter().map(|walk| walk.2).collect();
+            let (mut waited, mut asked_again, mut overtaken) = (0, 0, 0);
+            let mut late: Vec<u64> = walks.iter().map(|walk| walk.late).collect();
             while let Some((now, happens)) = events.pop_first() {
                 match happens {
                     // It turns out in two steps how late it is.
@@ -546,34 +611,55 @@ mod tests {
                     }
                     Happens::End(_) => {}
                     Happens::Ask(walk) => {
-                        let (number, begins) = ask(&mut pool, now, walks[walk].1, walk as u32);
+                        let Walk { searched, said, cycles, .. } = walks[walk];
+                        let (number, begins) = ask_after(&mut pool, searched, said, cycles, walk as u32);
                         numbers[walk] = number;
+                        let waits = pool.queue.iter().any(|waiting| waiting.place == walk as u32);
                         match begins {
-                            Some(at) if at == now && pool.next_to_begin().is_none() => {
+                            Some(at) if !waits => {
+                                assert_eq!(at, now);
                                 begun[walk] = now;
-                                events.insert((now + walks[walk].1, Happens::End(walk)));
+                                events.insert((now + cycles, Happens::End(walk)));
                             }
                             Some(at) => _ = events.insert((at, Happens::Begin(walk))),
                             None => {}
                         }
                     }
-                    Happens::Begin(walk) => match begin(&mut pool, walk as u32, now) {
-                        Ok(_) => {
-                            waited += 1;
-                            begun[walk] = now;
-                            events.insert((now + walks[walk].1, Happens::End(walk)));
-                            let next = pool.next_to_begin();
-                            events.extend(next.map(|(place, at)| (at.0, Happens::Begin(place as usize))));
+                    Happens::Begin(walk) => {
+                        // Another one may have come that asked before it.
+                        if pool.first_waiting().is_none_or(|first| first.place != walk as u32) {
+                            continue;
                         }
-                        Err(until) => {
-                            asked_again += 1;
-                            events.insert((until, Happens::Begin(walk)));
+                        if walks[walk].searched {
+                            pool.ask_later(Cycle(walks[walk].asks));
+                            let (place, at) = pool.next_to_begin().expect("a walk that waits");
+                            overtaken += u32::from(place != walk as u32);
+                            if place != walk as u32 || at.0 > now {
+                                events.insert((at.0.max(now), Happens::Begin(place as usize)));
+                                continue;
+                            }
                         }
-                    },
+                        match begin(&mut pool, walk as u32, now) {
+                            Ok(_) => {
+                                waited += 1;
+                                begun[walk] = now;
+                                events.insert((now + walks[walk].cycles, Happens::End(walk)));
+                                let next = pool.next_to_begin();
+                                events.extend(next.map(|(place, at)| (at.0.max(now), Happens::Begin(place as usize))));
+                            }
+                            Err(until) => {
+                                asked_again += 1;
+                                events.insert((until, Happens::Begin(walk)));
+                            }
+                        }
+                    }
                 }
             }
-            assert_eq!(begun, expected, "{walkers} walkers");
+            for (number, walk) in walks.iter().enumerate() {
+                assert_eq!(begun[number], expected[number], "walk {number} of {walkers} walkers, {walk:?}");
+            }
             assert!(waited > 500 && asked_again > 50, "{waited} of {walkers} walkers waited, {asked_again} again");
+            assert!(overtaken > 20, "{overtaken} overtaken, {walkers} walkers");
         }
     }
 }

@@ -97,6 +97,10 @@ impl MemoryPort for WatchedPort<'_, '_> {
         self.0.decide(lines);
     }
 
+    fn join(&mut self, at: PhysAddr, now: Cycle, arrives: Cycle) {
+        self.0.join(at, now, arrives);
+    }
+
     fn faulted(&self) -> bool {
         self.0.faulted()
     }

@@ -11,6 +11,15 @@ use ambulator_mmu::{AwaitedLines, AwaitedTable, WalkOnWalker};
 pub(crate) struct OtherLines([(PhysAddr, Cycle); AwaitedLines::MOST - 1]);
 
 impl OtherLines {
+    /// These, or those of them that arrive last, which is how they are sorted.
+    #[inline(always)]
+    fn of(lines: &[(PhysAddr, Cycle)]) -> OtherLines {
+        let mut kept = OtherLines::default();
+        let lines = &lines[lines.len().saturating_sub(kept.0.len())..];
+        kept.0[..lines.len()].copy_from_slice(lines);
+        kept
+    }
+
     /// Of these, the line at `at` arrives at `arrives`.
     #[inline(always)]
     pub fn arrive(&mut self, at: PhysAddr, arrives: Cycle) {
@@ -32,6 +41,8 @@ impl OtherLines {
 pub(crate) struct OthersInFlight {
     walks: Box<[OtherLines; WalkInFlight::NUMBERS]>,
     searches: Box<[OtherLines; WalkInFlight::NUMBERS]>,
+    /// By the numbers of walks: lines that a lookaside has searched before in vain.
+    before: Box<[OtherLines; WalkInFlight::NUMBERS]>,
     /// The number of the latest search.
     search: u16,
 }
@@ -40,7 +51,7 @@ impl OthersInFlight {
     /// No lines.
     pub fn new() -> OthersInFlight {
         let none = || Box::new([OtherLines::default(); WalkInFlight::NUMBERS]);
-        OthersInFlight { walks: none(), searches: none(), search: 0 }
+        OthersInFlight { walks: none(), searches: none(), before: none(), search: 0 }
     }
 
     /// The number of a new search.
@@ -54,6 +65,18 @@ impl OthersInFlight {
     pub fn of(&mut self, on_walker: bool, number: u16) -> &mut OtherLines {
         let all = if on_walker { &mut self.walks } else { &mut self.searches };
         &mut all[usize::from(number)]
+    }
+
+    /// Before a walk, these lines have been searched in vain.
+    #[cold]
+    pub fn search_before(&mut self, number: u16, lines: &AwaitedLines) {
+        self.before[usize::from(number)] = OtherLines::of(lines.as_slice());
+    }
+
+    /// When the last of them arrives, of core `core`, as far as is known.
+    #[cold]
+    pub fn searched(&mut self, number: u16, core: usize, hierarchy: &mut Hierarchy) -> Cycle {
+        self.before[usize::from(number)].last_arrival(core, hierarchy)
     }
 }
 
@@ -75,9 +98,7 @@ impl Core {
             [] => return AwaitedWalk::default(),
         };
         if !others.is_empty() {
-            let kept = self.others.of(on_walker, number);
-            *kept = OtherLines::default();
-            kept.0[..others.len()].copy_from_slice(others);
+            *self.others.of(on_walker, number) = OtherLines::of(others);
         }
         let (after, others) = (translated.since(until), !others.is_empty());
         AwaitedWalk::new(&WalkInFlight { table, after, on_walker, number, others, waited })

@@ -30,15 +30,20 @@ impl Core {
         walk: AwaitedWalk,
     ) -> Option<WaitingWalk> {
         self.awaited_table.may_wait = false;
-        let Some(WalkOnWalker { number, begins, waited: true, .. }) = self.awaited_table.walk else { return None };
+        let Some(WalkOnWalker { number, begins, ends, waited: true }) = self.awaited_table.walk else { return None };
         if !walk.waits_for_walker() {
             self.awaited_table.loads.send(hierarchy);
             return None;
         }
         let (pc, va) = (record.pc, record.va);
         let loads = std::mem::take(&mut self.awaited_table.loads);
-        let others = walk.walk().others;
-        Some(WaitingWalk { number, place, pc, va, begins, translated, asks: true, others, loads })
+        let (others, searched) = (walk.walk().others, !self.awaited_table.search.is_empty());
+        if searched {
+            self.others.search_before(number, &self.awaited_table.search);
+        }
+        let (cycles, asks) = (ends.since(begins), true);
+        let told = WaitingWalk { number, place, pc, va, begins, cycles, translated, asks, ..WaitingWalk::default() };
+        Some(WaitingWalk { others, searched, loads, ..told })
     }
 
     /// A walk waits for a walker.
@@ -66,6 +71,16 @@ impl Core {
         event: Event,
     ) -> Option<(VirtAddr, VirtAddr)> {
         let now = Cycle(event.at);
+        if let Some(walk) = self.mmu.first_searched(event.place) {
+            let arrives = self.others.searched(walk, number, hierarchy);
+            self.mmu.ask_for_walker(arrives);
+            if let Some((place, begins)) = self.mmu.next_to_begin()
+                && (place != event.place || begins > now)
+            {
+                self.window.begin_later(place, begins);
+                return None;
+            }
+        }
         let (walk, queued) = match self.mmu.begin_walk(event.place, now) {
             Begin::Now(walk, queued) => (walk, queued),
             Begin::At(later) => {

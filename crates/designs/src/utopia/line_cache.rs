@@ -107,10 +107,13 @@ impl LineCache {
         latency: u64,
         port: &mut dyn MemoryPort,
     ) -> (Line, bool) {
-        if let Some(found) = self.look_up(at, now, latency) {
-            return found;
-        }
         let looked = now.after(latency);
+        if let Some((line, there)) = self.look_up(at, now, latency) {
+            if !there {
+                port.join(at, looked, line.ready);
+            }
+            return (line, there);
+        }
         let loaded = port.load_line(at, looked);
         let line = Line { words: loaded.words, ready: loaded.ready };
         if keep && !self.lines.is_empty() {

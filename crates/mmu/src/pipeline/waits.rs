@@ -17,6 +17,18 @@ impl Mmu {
         self.walkers.begin(place, now)
     }
 
+    /// The first walk that waits for a walker, if it is for the access at `place` in the window and follows a search in
+    /// vain.
+    pub fn first_searched(&self, place: u32) -> Option<u16> {
+        self.walkers.first_waiting().filter(|first| first.place == place && first.searched).map(|first| first.number)
+    }
+
+    /// What the first walk that waits for a walker has searched before in vain has come at `asks`: it asks for a walker
+    /// then, behind others that ask before.
+    pub fn ask_for_walker(&mut self, asks: Cycle) {
+        self.walkers.ask_later(asks);
+    }
+
     /// The first walk that waits for a walker: the place of its access in the window, and when it is to begin.
     pub fn next_to_begin(&mut self) -> Option<(u32, Cycle)> {
         self.walkers.next_to_begin()
@@ -26,7 +38,7 @@ impl Mmu {
     /// the earliest. Returns when its access is translated.
     pub fn has_begun(&mut self, walk: &WaitingWalk, queued: u64, late: u64) -> Cycle {
         let ready = walk.translated.after(queued + late);
-        self.counters.walker_queue_cycles += queued;
+        self.counters.walker_queue_cycles += queued.saturating_sub(walk.asks_later);
         self.counters.mmu_cycles += queued + late;
         if late > 0 {
             self.raise_walk(walk.number, late);

@@ -137,7 +137,8 @@ impl Mmu {
         let (start, waits) = if port.is_recorded() {
             (now, false)
         } else if port.awaited.may_wait {
-            self.walkers.earliest_start(now)
+            let (start, waits) = self.walkers.earliest_start(now);
+            (start, waits || !port.awaited.search.is_empty())
         } else {
             (self.walkers.turn(now), false)
         };
@@ -157,7 +158,9 @@ impl Mmu {
             port.awaited.loads.send(port.hierarchy);
         }
         let on_walker = (!port.is_recorded()).then(|| {
-            let number = self.walkers.occupy(now, start, walk.ready);
+            // After a search, it may turn out to ask later, behind others.
+            let known = if waited && !port.awaited.search.is_empty() { start } else { walk.ready };
+            let number = self.walkers.occupy(now, start, known);
             WalkOnWalker { number, begins: start, ends: walk.ready, waited }
         });
         port.awaited.settle(on_walker);

@@ -189,12 +189,13 @@ fn kernel(name: &str) -> ambulator_workloads::ProgramRequest {
     ambulator_workloads::ProgramRequest { name: name.into(), footprint: Some(256 << 20), seed: 1, ..Default::default() }
 }
 
-/// Instructions before the measured region.
+/// Instructions before the measured region, and of it.
 const WARMUP: u64 = 20_000;
+const INSTRUCTIONS: u64 = 100_000;
 
 /// Instructions per cycle and cycles of a walk of a kernel, in the simulator and in the cycle-driven model.
 fn both_run(design: &str, request: &ambulator_workloads::ProgramRequest, settings: &[&str]) -> [(f64, f64); 2] {
-    both_run_of(design, || ambulator_workloads::open(request).unwrap(), settings, WARMUP)
+    both_run_of(design, || ambulator_workloads::open(request).unwrap(), settings, (WARMUP, INSTRUCTIONS))
 }
 
 /// The same of any program.
@@ -202,12 +203,11 @@ fn both_run_of(
     design: &str,
     open: impl Fn() -> Box<dyn RecordSource>,
     settings: &[&str],
-    warmup: u64,
+    (warmup, instructions): (u64, u64),
 ) -> [(f64, f64); 2] {
-    const INSTRUCTIONS: u64 = 100_000;
-    let (before, instructions) = (format!("run.warmup={warmup}"), format!("run.instructions={INSTRUCTIONS}"));
-    let spec = spec(design, &[settings, &[&before, &instructions]].concat());
-    let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(warmup, INSTRUCTIONS);
+    let (before, measured) = (format!("run.warmup={warmup}"), format!("run.instructions={instructions}"));
+    let spec = spec(design, &[settings, &[&before, &measured]].concat());
+    let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(warmup, instructions);
     let job = Job { design: design.into(), spec };
     let progress = Arc::new(Silent);
     let comparison = Comparison { jobs: vec![job], programs: vec![open()], threads: 1, stop: Arc::default(), progress };
@@ -234,7 +234,7 @@ fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
     // change when the lines arrive that others wait for, and walks wait for walkers whose walks are late.
     let open = || ambulator_workloads::open(&kernel("gups")).unwrap();
     // At first the caches fill, and hold other lines in either model.
-    let on = |design| both_run_of(design, open, &["dram.channels=1"], 10 * WARMUP);
+    let on = |design| both_run_of(design, open, &["dram.channels=1"], (10 * WARMUP, INSTRUCTIONS));
     let ([radix, walks], [perfect, _]) = (on("radix"), on("perfect-tlb"));
     for (what, (ours, theirs), bound) in [
         ("instructions a cycle", radix, 0.03),
@@ -249,13 +249,24 @@ fn random_updates_that_fill_the_queues_of_main_memory_take_the_same_time() {
 /// A program of 128 MiB, whose table the caches hold in part, takes the same time on one channel with so many `walkers`,
 /// and its walks do, within `bound`.
 fn walks_take_the_same_time(design: &str, settings: &[&str], program: &str, walkers: u32, bound: f64) {
+    walks_of_take_the_same_time(design, settings, program, (walkers, INSTRUCTIONS), bound);
+}
+
+/// The same over so many instructions.
+fn walks_of_take_the_same_time(
+    design: &str,
+    settings: &[&str],
+    program: &str,
+    (walkers, instructions): (u32, u64),
+    bound: f64,
+) {
     let request = ambulator_workloads::ProgramRequest { footprint: Some(128 << 20), ..kernel(program) };
     let open = || ambulator_workloads::open(&request).unwrap();
     let walkers_key = format!("mmu.walkers={walkers}");
     let small = ["dram.channels=1", "l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", &walkers_key];
     let settings = [&small[..], settings].concat();
     // At first the caches fill, and hold other lines in either model.
-    let [(ours, theirs), (a, b)] = both_run_of(design, open, &settings, 3 * WARMUP);
+    let [(ours, theirs), (a, b)] = both_run_of(design, open, &settings, (3 * WARMUP, instructions));
     let on = format!("{program} on {design}, {walkers} walkers");
     assert!(
         (ours / theirs - 1.0).abs() < bound,
@@ -298,6 +309,20 @@ fn walks_that_wait_for_walkers_find_predicted_lines_on_their_way() {
 }
 
 #[test]
+fn walks_begin_when_rest_segs_have_been_searched_in_vain() {
+    // Two RestSegs beside half of the pages, whose tags main memory has in part. The walk for a page that is not there asks
+    // for a walker when they have come, later than was said if one channel is busy.
+    let settings = [
+        "utopia.migration=false",
+        "utopia.segments=[\"64MiB/4KiB/8\", \"64MiB/2MiB/8\"]",
+        "kernel.page_size_policy=\"never\"",
+    ];
+    for walkers in [1, 4, 16] {
+        walks_of_take_the_same_time("utopia", &settings, "gups", (walkers, 4 * INSTRUCTIONS), 0.03);
+    }
+}
+
+#[test]
 fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
     // Four lines of a set at the same time, of which main memory serves some later than it had said. After the warm-up
     // all pages are in it.
@@ -306,7 +331,7 @@ fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
     let small = ["l2.bytes=\"64KiB\"", "llc.bytes=\"128KiB\"", "kernel.page_size_policy=\"never\""];
     for channels in ["dram.channels=1", "dram.channels=4"] {
         let settings = [&small[..], &[channels]].concat();
-        let [(ours, theirs), _] = both_run_of("pom-tlb", open, &settings, 100 * WARMUP);
+        let [(ours, theirs), _] = both_run_of("pom-tlb", open, &settings, (100 * WARMUP, INSTRUCTIONS));
         let off = ours / theirs - 1.0;
         assert!(off.abs() < 0.02, "{channels}: {ours:.4}, and {theirs:.4} instructions a cycle, cycle by cycle");
     }
@@ -372,7 +397,7 @@ fn a_captured_program_takes_the_same_time() {
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb");
     let open = || open_trace(&trace, &TraceOptions::default()).unwrap() as Box<dyn RecordSource>;
     for settings in [["dram.channels=1", "l2.prefetcher=\"none\""], ["dram.channels=4", "l2.prefetcher=\"stream\""]] {
-        let on = |design| both_run_of(design, open, &settings, WARMUP)[0];
+        let on = |design| both_run_of(design, open, &settings, (WARMUP, INSTRUCTIONS))[0];
         let (radix, thp, perfect) = (on("radix"), on("thp"), on("perfect-tlb"));
         for (what, (ours, theirs), bound) in [
             ("instructions a cycle", radix, 0.05),

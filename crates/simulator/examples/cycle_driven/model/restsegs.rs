@@ -217,7 +217,8 @@ impl RestSegs {
             let (shape, (set, tag, row)) = (self.shapes[at], self.set(at, page));
             let metadata = |way: u64| field(row, 8 * way, 8, memory);
             let tag_at = |way: u64| 8 * shape.ways + way * u64::from(shape.tag_bits);
-            let is_here = |way: &u64| metadata(*way) & VALID != 0 && field(row, tag_at(*way), shape.tag_bits, memory) == tag;
+            let is_here =
+                |way: &u64| metadata(*way) & VALID != 0 && field(row, tag_at(*way), shape.tag_bits, memory) == tag;
             let way = (0..shape.ways).find(is_here)?;
             let missing = (ACCESSED | if store { DIRTY } else { 0 }) & !metadata(way);
             let word = PhysAddr(row * 64 + way / 8 * 8);
