@@ -4,8 +4,10 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits lookasides but a POM-TLB that has all pages, speculation but Revelator's without a filter, other tables than radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages, nested paging, the kernel's daemons, several
-//! processes on a core, threads of one process on several cores, and replacement other than LRU.
+//! Of page tables it has radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages; of lookasides a
+//! POM-TLB that has all pages, and Utopia's RestSegs, whose pages do not migrate; of speculations Revelator's without a
+//! filter. It omits nested paging, the kernel's daemons, several processes on a core, threads of one process on several
+//! cores, and replacement other than LRU.
 
 mod caches;
 mod core;
