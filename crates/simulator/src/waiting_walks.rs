@@ -31,17 +31,20 @@ impl Core {
     ) -> Option<WaitingWalk> {
         self.awaited_table.may_wait = false;
         let Some(WalkOnWalker { number, begins, ends, waited: true }) = self.awaited_table.walk else { return None };
+        let (cycles, searched) = (ends.since(begins), !self.awaited_table.search.is_empty());
         if !walk.waits_for_walker() {
             self.awaited_table.loads.send(hierarchy);
+            if searched {
+                self.mmu.take_walker(number, cycles);
+            }
             return None;
         }
         let (pc, va) = (record.pc, record.va);
         let loads = std::mem::take(&mut self.awaited_table.loads);
-        let (others, searched) = (walk.walk().others, !self.awaited_table.search.is_empty());
+        let (asks, others) = (true, walk.walk().others);
         if searched {
             self.others.search_before(number, &self.awaited_table.search);
         }
-        let (cycles, asks) = (ends.since(begins), true);
         let told = WaitingWalk { number, place, pc, va, begins, cycles, translated, asks, ..WaitingWalk::default() };
         Some(WaitingWalk { others, searched, loads, ..told })
     }

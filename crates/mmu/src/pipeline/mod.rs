@@ -356,6 +356,8 @@ impl Mmu {
             self.fill_first::<W>(va, access, false, &found, probed.ready);
             return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
+        // The walk does not wait for what has been searched.
+        port.awaited.settle(None);
         self.walk_and_fill::<W>(va, access, now, now, false, port)
     }
 
@@ -429,6 +431,9 @@ impl Mmu {
             }
             if probed.holds_walk {
                 start = start.max(probed.ready);
+            } else {
+                // The walk does not wait for what it has searched.
+                port.awaited.settle(None);
             }
         }
         if let Some((prefetched, answered)) = self.probe_prefetched::<W>(va, start, port) {

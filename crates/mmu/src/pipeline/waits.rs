@@ -23,6 +23,13 @@ impl Mmu {
         self.walkers.first_waiting().filter(|first| first.place == place && first.searched).map(|first| first.number)
     }
 
+    /// Nobody waits for walk `number`, which follows a search in vain: it has its walker when that was said to end, for so
+    /// many cycles.
+    #[cold]
+    pub fn take_walker(&mut self, number: u16, cycles: u64) {
+        self.walkers.delay(number, cycles);
+    }
+
     /// What the first walk that waits for a walker has searched before in vain has come at `asks`: it asks for a walker
     /// then, behind others that ask before.
     pub fn ask_for_walker(&mut self, asks: Cycle) {

@@ -223,7 +223,7 @@ impl RestSegs {
             let missing = (ACCESSED | if store { DIRTY } else { 0 }) & !metadata(way);
             let word = PhysAddr(row * 64 + way / 8 * 8);
             Some(Found {
-                frame: self.places[at].base + (set * shape.ways + way << shape.shift),
+                frame: self.places[at].base + ((set * shape.ways + way) << shape.shift),
                 shift: shape.shift,
                 dirty: (metadata(way) | missing) & DIRTY != 0,
                 missing: (missing != 0).then_some((word, missing << (way % 8 * 8))),
