@@ -117,7 +117,9 @@ impl RangeTlb {
         // A range that has grown replaces its old entry.
         let same = |old: &Entry| old.asid == entry.asid && old.range.base < range.limit && range.base < old.range.limit;
         if let Some(old) = self.entries.iter_mut().find(|old| same(old)) {
-            *old = entry;
+            // The same range has been there meanwhile.
+            let ready = if old.range == entry.range { old.ready.min(ready) } else { ready };
+            *old = Entry { ready, ..entry };
         } else if self.entries.len() < self.spec.entries as usize {
             self.entries.push(entry);
         } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|entry| entry.used) {

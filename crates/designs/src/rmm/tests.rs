@@ -212,6 +212,36 @@ fn the_mru_pointer_avoids_the_search() {
     assert_eq!(run(true, &mut bed), (100, 100, 100 * 2, 4));
 }
 
+#[test]
+fn a_range_that_is_walked_again_stays_usable() {
+    let mut bed = TestBed::new(64 << 20).unwrap();
+    let mut table = new_table("radix", &mut bed);
+    let map = |table: &mut Translations, bed: &mut TestBed, number: u64| {
+        table.map(Mapping { page: page(number, 1), frame: Pfn(5000 + number), flags: flags(true) }, &mut bed.os()).unwrap();
+    };
+    (0..16).for_each(|number| map(&mut table, &mut bed, number));
+    let mut tlb = RangeTlb::new(&RmmSpec::default(), 36, false);
+    let ranged = ambulator_mmu::Translation {
+        ranged: true,
+        ..ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K)
+    };
+    let walk = |tlb: &mut RangeTlb, table: &Translations, bed: &mut TestBed, now: u64| {
+        tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
+        tlb.refill(Vpn(0).start(), &finished(ranged, now), &mut TestPort::new(&mut bed.memory, 100));
+    };
+    let is_there = |tlb: &mut RangeTlb, bed: &mut TestBed, now: u64| {
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        tlb.probe(Vpn(3).start(), AccessKind::Load, Cycle(now), &mut port).found.is_some()
+    };
+    walk(&mut tlb, &table, &mut bed, 1000);
+    assert!(!is_there(&mut tlb, &mut bed, 1050) && is_there(&mut tlb, &mut bed, 1100));
+    walk(&mut tlb, &table, &mut bed, 2000);
+    assert!(is_there(&mut tlb, &mut bed, 2050), "the same range");
+    map(&mut table, &mut bed, 16);
+    walk(&mut tlb, &table, &mut bed, 3000);
+    assert!(!is_there(&mut tlb, &mut bed, 3050) && is_there(&mut tlb, &mut bed, 3100), "another one in its place");
+}
+
 fn eager(spec: &RmmSpec, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
     place(&mut EagerPlacement::new(spec, Arc::default()), bed, pages)
 }

@@ -249,7 +249,7 @@ fn a_perfect_tlb_never_walks_and_is_not_slower() {
 fn the_energy_of_a_lookaside_is_that_of_its_look_ups() {
     let mut program = Scripted::new(1 << 20);
     program.touch(DATA, 1 << 20, true).begin();
-    for i in 0..600 {
+    for i in 0..2000 {
         program.load(DATA + i % 200 * 4096);
     }
     // A nanojoule for each look-up of the L2 TLB or of a lookaside, and nothing else.
