@@ -217,14 +217,14 @@ fn a_range_that_is_walked_again_stays_usable() {
     let mut bed = TestBed::new(64 << 20).unwrap();
     let mut table = new_table("radix", &mut bed);
     let map = |table: &mut Translations, bed: &mut TestBed, number: u64| {
-        table.map(Mapping { page: page(number, 1), frame: Pfn(5000 + number), flags: flags(true) }, &mut bed.os()).unwrap();
+        table
+            .map(Mapping { page: page(number, 1), frame: Pfn(5000 + number), flags: flags(true) }, &mut bed.os())
+            .unwrap();
     };
     (0..16).for_each(|number| map(&mut table, &mut bed, number));
     let mut tlb = RangeTlb::new(&RmmSpec::default(), 36, false);
-    let ranged = ambulator_mmu::Translation {
-        ranged: true,
-        ..ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K)
-    };
+    let ranged =
+        ambulator_mmu::Translation { ranged: true, ..ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K) };
     let walk = |tlb: &mut RangeTlb, table: &Translations, bed: &mut TestBed, now: u64| {
         tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
         tlb.refill(Vpn(0).start(), &finished(ranged, now), &mut TestPort::new(&mut bed.memory, 100));
