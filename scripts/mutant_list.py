@@ -860,14 +860,14 @@ MUTANTS = [
     ),
     Mutant(
         "a-walk-that-begins-late-waits-anew-for-its-predicted-line",
-        "crates/mmu/src/core_port.rs",
+        f"{MMU}/core_port.rs",
         "let ready = if own { access.ready } else { there };",
         "let ready = access.ready;",
         "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
     ),
     Mutant(
         "a-predicted-line-is-there-when-it-was-said",
-        "crates/mmu/src/core_port.rs",
+        f"{MMU}/core_port.rs",
         "if arrives <= self.awaited.asked {",
         "if arrives <= sent.after(latency) {",
         "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
@@ -881,7 +881,7 @@ MUTANTS = [
     ),
     Mutant(
         "a-walk-that-asks-later-keeps-its-place-in-the-queue",
-        "crates/mmu/src/walkers.rs",
+        f"{MMU}/walkers.rs",
         "self.queue.insert(before, WaitingWalk {",
         "self.queue.insert(0, WaitingWalk {",
         MMU_UNITS,

@@ -39,14 +39,23 @@ impl Core {
             }
             return None;
         }
-        let (pc, va) = (record.pc, record.va);
-        let loads = std::mem::take(&mut self.awaited_table.loads);
-        let (asks, others) = (true, walk.walk().others);
         if searched {
             self.others.search_before(number, &self.awaited_table.search);
         }
-        let told = WaitingWalk { number, place, pc, va, begins, cycles, translated, asks, ..WaitingWalk::default() };
-        Some(WaitingWalk { others, searched, loads, ..told })
+        Some(WaitingWalk {
+            number,
+            place,
+            pc: record.pc,
+            va: record.va,
+            begins,
+            cycles,
+            translated,
+            asks: true,
+            others: walk.walk().others,
+            searched,
+            asks_later: 0,
+            loads: std::mem::take(&mut self.awaited_table.loads),
+        })
     }
 
     /// A walk waits for a walker.

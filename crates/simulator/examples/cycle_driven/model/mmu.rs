@@ -6,7 +6,7 @@ use super::restsegs::{Found, Progress, RestSegs};
 use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables, Tiers};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
+use ambulator_mmu::{L2TlbOrganization, MmuSpec, TlbSpec, WalkEntry};
 use std::collections::{HashMap, VecDeque};
 
 /// More bits of a page-table entry (Intel SDM volume 3, chapter 4).
@@ -171,13 +171,12 @@ impl Mmu {
     pub fn new(
         core: usize,
         spec: &MmuSpec,
-        pwc: &PwcSpec,
         (kind, memory_tlb, tiers): (Kind, Option<MemoryTlb>, Option<Tiers>),
         rest_segs: Option<RestSegs>,
         registers: &[u64],
     ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
-        let l2 = &spec.l2_tlb;
+        let (l2, pwc) = (&spec.l2_tlb, &spec.pwc);
         let unified = l2.organization == L2TlbOrganization::Unified;
         let levels = [pwc.pde_entries, pwc.pdpte_entries, pwc.pml4e_entries, pwc.pml5e_entries];
         Mmu {

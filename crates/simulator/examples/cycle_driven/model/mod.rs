@@ -27,6 +27,8 @@ pub use dram::DramChoices;
 
 use self::core::{Core, CoreSettings, Shared, serve_event};
 use ambulator_base::RecordSource;
+use ambulator_designs::revelator::{DegreeFilter, RevelatorSpec};
+use ambulator_designs::utopia::{RestSegSpec, SetHash, UtopiaSpec};
 use ambulator_hardware::{DramModel, StoreRequest};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
@@ -105,35 +107,24 @@ fn memory_tlb_of(spec: &Spec, frames: &mut BuddyAllocator) -> Option<MemoryTlb> 
     }
 }
 
-/// Utopia's RestSeg walker, if a spec has it.
-fn rest_segs_of(spec: &Spec) -> Option<RestSegs> {
+/// Utopia's RestSeg walker, if a spec has it, with its registers.
+fn rest_segs_of(spec: &Spec, registers: &[u64]) -> Option<RestSegs> {
     if spec.design.lookaside != "utopia" {
         return None;
     }
-    assert!(!setting::<bool>(spec, "utopia", "migration"), "the reference's pages do not migrate");
-    assert!(setting::<String>(spec, "utopia", "hash") == "modulo", "the reference's RestSegs have sets by modulo");
-    let size = |text: &str| {
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let unit = match &text[digits.len()..] {
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => 1,
-        };
-        digits.parse::<u64>().expect("a size") * unit
+    let utopia: UtopiaSpec = settings_of(spec, "utopia");
+    assert!(!utopia.migration, "the reference's pages do not migrate");
+    assert!(utopia.hash == SetHash::Modulo, "the reference's RestSegs have sets by modulo");
+    let shape = |segment: &RestSegSpec| {
+        let shift = segment.page_bytes.trailing_zeros();
+        let ways = u64::from(segment.ways);
+        let sets = segment.bytes / segment.page_bytes / ways;
+        Shape { shift, sets, ways, tag_bits: spec.mmu.va_bits - shift - sets.trailing_zeros() }
     };
-    let shapes: Vec<Shape> = setting::<Vec<String>>(spec, "utopia", "segments")
-        .iter()
-        .map(|segment| {
-            let parts: Vec<u64> = segment.split('/').map(size).collect();
-            let [bytes, page, ways] = parts[..] else { panic!("`{segment}` is no RestSeg") };
-            let (shift, sets) = (page.trailing_zeros(), bytes / page / ways);
-            Shape { shift, sets, ways, tag_bits: spec.mmu.va_bits - shift - sets.trailing_zeros() }
-        })
-        .collect();
-    let number = |name| setting::<u64>(spec, "utopia", name);
-    let caches = (number("sf_cache_bytes"), number("tar_cache_bytes"));
-    Some(RestSegs::new(&shapes, number("cache_latency"), caches))
+    let shapes = utopia.segments.iter().map(shape).collect();
+    let mut rest_segs = RestSegs::new(shapes, utopia.cache_latency, (utopia.sf_cache_bytes, utopia.tar_cache_bytes));
+    rest_segs.load_registers(registers);
+    Some(rest_segs)
 }
 
 /// Revelator's predictions, if a spec has them.
@@ -141,21 +132,24 @@ fn tiers_of(spec: &Spec) -> Option<Tiers> {
     match spec.design.speculation.as_str() {
         "none" => None,
         "revelator" => {
-            let filter: String = setting(spec, "revelator", "filter");
-            assert!(filter == "none", "the reference has Revelator without a filter, not with `{filter}`");
-            let number = |name| setting::<u64>(spec, "revelator", name);
-            let frames = spec.memory.bytes / ambulator_base::FRAME_BYTES;
-            let is_on = |name| setting::<bool>(spec, "revelator", name);
+            let revelator: RevelatorSpec = settings_of(spec, "revelator");
+            assert!(revelator.filter == DegreeFilter::None, "the reference has Revelator without a filter");
             Some(Tiers {
-                tiers: number("tiers"),
-                entries: is_on("table"),
-                data: is_on("data"),
-                frames,
-                latency: number("latency"),
+                tiers: revelator.tiers.into(),
+                entries: revelator.table,
+                data: revelator.data,
+                frames: spec.memory.bytes / ambulator_base::FRAME_BYTES,
+                latency: revelator.latency.into(),
             })
         }
         other => panic!("the reference has no speculation but Revelator's, not {other}"),
     }
+}
+
+/// The settings of a design.
+fn settings_of<T: serde::de::DeserializeOwned>(spec: &Spec, group: &str) -> T {
+    let settings = serde_json::to_value(spec).expect("a spec")[group].take();
+    serde_json::from_value(settings).unwrap_or_else(|e| panic!("`{group}`: {e}"))
 }
 
 /// A setting of a design.
@@ -218,15 +212,9 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let mut mmu = Mmu::new(
-                number,
-                &spec.mmu,
-                &spec.mmu.pwc,
-                (table, memory_tlb, tiers),
-                rest_segs_of(spec),
-                &kernel.registers(process),
-            );
-            mmu.load_registers(&kernel.registers(process), &kernel.companion_registers(process));
+            let rest_segs = rest_segs_of(spec, &kernel.companion_registers(process));
+            let registers = kernel.registers(process);
+            let mmu = Mmu::new(number, &spec.mmu, (table, memory_tlb, tiers), rest_segs, &registers);
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }

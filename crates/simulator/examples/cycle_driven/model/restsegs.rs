@@ -68,15 +68,6 @@ pub enum Progress {
     Absent,
 }
 
-/// A cache of lines: whether each has come.
-struct Lines(LruSets<bool>);
-
-impl Lines {
-    fn new(bytes: u64) -> Lines {
-        Lines(LruSets::new(bytes as usize / 64, 0))
-    }
-}
-
 /// The walker of a core.
 pub struct RestSegs {
     shapes: Vec<Shape>,
@@ -85,20 +76,23 @@ pub struct RestSegs {
     places: Vec<Place>,
     /// Changes of lines by the kernel so far.
     changes: u64,
-    filters: Lines,
-    tags: Lines,
+    /// Its caches: whether each line has come.
+    filters: LruSets<bool>,
+    tags: LruSets<bool>,
     probes: HashMap<u64, Probe>,
 }
 
 impl RestSegs {
-    pub fn new(shapes: &[Shape], latency: u64, (filters, tags): (u64, u64)) -> RestSegs {
+    /// Empty caches of so many bytes.
+    pub fn new(shapes: Vec<Shape>, latency: u64, (filters, tags): (u64, u64)) -> RestSegs {
+        let lines = |bytes: u64| LruSets::new(bytes as usize / 64, 0);
         RestSegs {
-            shapes: shapes.to_vec(),
+            shapes,
             latency,
             places: Vec::new(),
             changes: 0,
-            filters: Lines::new(filters),
-            tags: Lines::new(tags),
+            filters: lines(filters),
+            tags: lines(tags),
             probes: HashMap::new(),
         }
     }
@@ -109,8 +103,8 @@ impl RestSegs {
         let changed = &registers[1..][..2 * CHANGED];
         for change in self.changes.max(registers[0].saturating_sub(CHANGED as u64))..registers[0] {
             let at = 2 * (change as usize % CHANGED);
-            self.tags.0.remove(|line, _| line == changed[at] / 64);
-            self.filters.0.remove(|line, _| line == changed[at + 1] / 64);
+            self.tags.remove(|line, _| line == changed[at] / 64);
+            self.filters.remove(|line, _| line == changed[at + 1] / 64);
         }
         self.changes = registers[0];
         let places = registers[2 + 2 * CHANGED..].chunks_exact(3);
@@ -142,7 +136,7 @@ impl RestSegs {
         for at in 0..self.shapes.len() {
             let mut waits = HashSet::new();
             let (line, pages) = self.filter(at, page, memory);
-            let filter = self.filters.0.lookup(line, line).copied();
+            let filter = self.filters.lookup(line, line).copied();
             let mut missing = Vec::new();
             match filter {
                 Some(true) => {}
@@ -151,7 +145,7 @@ impl RestSegs {
             }
             let (_, _, tags) = self.set(at, page);
             if filter != Some(true) || pages > 0 {
-                let row = if held && filter.is_none() { None } else { self.tags.0.lookup(tags, tags).copied() };
+                let row = if held && filter.is_none() { None } else { self.tags.lookup(tags, tags).copied() };
                 match row {
                     Some(false) if pages > 0 => _ = waits.insert(tags),
                     Some(_) => {}
@@ -166,7 +160,7 @@ impl RestSegs {
                 // Nobody waits for the tags of an empty set.
                 if is_filter || pages > 0 {
                     let cache = if is_filter { &mut self.filters } else { &mut self.tags };
-                    cache.0.insert(line, line, false);
+                    cache.insert(line, line, false);
                     waits.insert(line);
                 }
                 probe.loads.push(line);
@@ -188,7 +182,7 @@ impl RestSegs {
     /// A line has come: returns the pages that waited for it.
     pub fn arrived(&mut self, line: u64) -> Vec<u64> {
         for cache in [&mut self.filters, &mut self.tags] {
-            if let Some(here) = cache.0.peek(line, line) {
+            if let Some(here) = cache.peek(line, line) {
                 *here = true;
             }
         }
@@ -244,7 +238,7 @@ impl RestSegs {
     /// The kernel has changed the whole address space.
     pub fn clear(&mut self) {
         for cache in [&mut self.filters, &mut self.tags] {
-            cache.0.remove(|_, _| true);
+            cache.remove(|_, _| true);
         }
     }
 }
