@@ -873,6 +873,27 @@ MUTANTS = [
         "-p ambulator-simulator --test machines walks_that_wait_for_walkers_find_predicted_lines",
     ),
     Mutant(
+        "a-learned-walk-does-not-wait-for-its-models",
+        f"{DESIGNS}/lvm/walker.rs",
+        "        (node, line.ready, 1)\n",
+        "        (node, looked, 1)\n",
+        "-p ambulator-simulator --test machines walks_of_a_learned_index",
+    ),
+    Mutant(
+        "each-miss-of-the-range-tlb-walks-the-range-table",
+        f"{DESIGNS}/rmm/range_tlb.rs",
+        "if now < self.walker_free {",
+        "if false {",
+        "-p ambulator-simulator --test machines ranges_that_are_fetched_behind",
+    ),
+    Mutant(
+        "a-node-of-the-range-table-is-one-line",
+        f"{DESIGNS}/rmm/range_tlb.rs",
+        "            ready = first.ready.max(second.ready);\n",
+        "            ready = now;\n",
+        "-p ambulator-simulator --test machines ranges_that_are_fetched_behind",
+    ),
+    Mutant(
         "a-walk-after-a-search-in-vain-asks-when-that-was-said-to-end",
         f"{SIMULATOR}/waiting_walks.rs",
         "self.mmu.ask_for_walker(arrives);",

@@ -323,6 +323,29 @@ fn walks_begin_when_rest_segs_have_been_searched_in_vain() {
 }
 
 #[test]
+fn walks_of_a_learned_index_read_models_and_then_entries() {
+    // A line of models for each level if the walk cache has none, then the line of the entry, one after the other.
+    for (walkers, entries) in [(1, 0), (4, 0), (1, 16), (16, 16)] {
+        let entries = format!("lvm.lwc_entries={entries}");
+        walks_of_take_the_same_time("lvm", &[&entries], "gups", (walkers, 4 * INSTRUCTIONS), 0.02);
+    }
+}
+
+#[test]
+fn walks_through_chunks_of_hash_tables_take_the_same_time() {
+    for walkers in [1, 4, 16] {
+        walks_of_take_the_same_time("me-hpt", &[], "gups", (walkers, 4 * INSTRUCTIONS), 0.02);
+    }
+}
+
+#[test]
+fn ranges_that_are_fetched_behind_walks_take_the_same_time() {
+    // More ranges than the range TLB holds. Each walk that it misses begins one of the range table, whose two lines of a
+    // node come at the same time, if none is under way.
+    [1, 4].into_iter().for_each(|walkers| walks_take_the_same_time("rmm", &[], "bfs", walkers, 0.03));
+}
+
+#[test]
 fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
     // Four lines of a set at the same time, of which main memory serves some later than it had said. After the warm-up
     // all pages are in it.

@@ -388,7 +388,29 @@ impl Core {
 
     /// The page-walk caches of a walk have answered.
     pub fn walk_caches(&mut self, walker: usize, shared: &mut Shared) {
-        for load in self.mmu.walk_caches(walker, &shared.kernel.memory) {
+        let Shared { kernel, events, .. } = shared;
+        for load in self.mmu.walk_caches(walker, &kernel.memory, events) {
+            self.send_walk(load, shared);
+        }
+    }
+
+    /// A walker has evaluated a model.
+    pub fn evaluated(&mut self, walker: usize, shared: &mut Shared) {
+        let Shared { kernel, events, .. } = shared;
+        if let Some(load) = self.mmu.evaluated(walker, &kernel.memory, events) {
+            self.send_walk(load, shared);
+        }
+    }
+
+    /// The range TLB has looked a page up.
+    pub fn ranges_looked(&mut self, page: u64, shared: &mut Shared) {
+        self.mmu.ranges_looked(page, &mut self.woken);
+        self.wake(shared);
+    }
+
+    /// A line of the range table has arrived.
+    pub fn ranges_arrived(&mut self, shared: &mut Shared) {
+        for load in self.mmu.ranges_arrived(&shared.kernel.memory) {
             self.send_walk(load, shared);
         }
     }
@@ -396,8 +418,7 @@ impl Core {
     /// A line that a walker loads has arrived.
     pub fn walk_step(&mut self, walker: usize, shared: &mut Shared) {
         let Shared { kernel, events, .. } = shared;
-        let next = self.mmu.walk_step(walker, &mut kernel.memory, events, &mut self.woken);
-        if let Some(next) = next {
+        for next in self.mmu.walk_step(walker, &mut kernel.memory, events, &mut self.woken) {
             self.send_walk(next, shared);
         }
         self.wake(shared);

@@ -16,6 +16,8 @@ pub enum Waiter {
     MemoryTlb(usize, u64),
     /// A core's RestSeg walker, by the line's number.
     RestSegs(usize, u64),
+    /// A core's walker of the range table.
+    Ranges(usize),
     /// A cache above, by its number.
     Cache(usize),
     /// None: a page-table bit is set.
@@ -75,6 +77,10 @@ pub enum Event {
     /// A core begins to look a page up in RestSegs, and the walker's caches answer.
     RestSegs(usize, u64),
     RestSegsLooked(usize, u64),
+    /// The range TLB's result for a page of a core.
+    Ranges(usize, u64),
+    /// A walker of a core has evaluated a model.
+    Evaluated(usize, usize),
     /// A walker of a core begins a walk that prefetches.
     WalkBegins(usize, usize),
     /// The lines that a core predicts for an address are fetched.

@@ -1,7 +1,9 @@
 //! L1 TLBs, L2 TLB, page-walk caches and walkers of a core, for one address space.
 
 use super::events::{Event, Events, Part, Request, Waiter};
+use super::learned::{Learned, Stage};
 use super::lru::LruSets;
+use super::ranges::Ranges;
 use super::restsegs::{Found, Progress, RestSegs};
 use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables, Tiers};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
@@ -13,6 +15,8 @@ use std::collections::{HashMap, VecDeque};
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
+/// RMM's: a range has the page.
+const RANGED: u64 = 1 << 9;
 /// log2 of the bytes of pages, smallest first.
 const SIZES: [u32; 3] = [12, 21, 30];
 
@@ -112,6 +116,8 @@ struct Walk {
     /// The entry that it reads or awaits, and log2 of the bytes that it covers.
     entry: PhysAddr,
     shift: u32,
+    /// Where it is in a learned index.
+    stage: Stage,
 }
 
 impl Walk {
@@ -158,6 +164,7 @@ pub struct Mmu {
     memory_tlb: Option<MemoryTlb>,
     tiers: Option<Tiers>,
     rest_segs: Option<RestSegs>,
+    ranges: Option<Ranges>,
     /// Lines that are still to come, for each page that is looked up there.
     looking: HashMap<u64, u64>,
     /// The cache at which walks' loads enter.
@@ -172,7 +179,7 @@ impl Mmu {
         core: usize,
         spec: &MmuSpec,
         (kind, memory_tlb, tiers): (Kind, Option<MemoryTlb>, Option<Tiers>),
-        rest_segs: Option<RestSegs>,
+        (rest_segs, ranges): (Option<RestSegs>, Option<Ranges>),
         registers: &[u64],
     ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
@@ -195,6 +202,8 @@ impl Mmu {
             pwc: levels.map(|entries| LruSets::new(entries as usize, pwc.ways as usize)).into(),
             pwc_latency: match kind {
                 Kind::Cuckoo { latency, .. } => latency,
+                Kind::Learned(settings) if settings.entries > 0 => settings.look_up,
+                Kind::Learned(_) => 0,
                 Kind::Radix | Kind::Asap if levels.iter().any(|entries| *entries > 0) => pwc.latency,
                 Kind::Radix | Kind::Asap => 0,
             },
@@ -203,6 +212,7 @@ impl Mmu {
             memory_tlb,
             tiers,
             rest_segs,
+            ranges,
             looking: HashMap::new(),
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
@@ -211,9 +221,12 @@ impl Mmu {
 
     /// Loads the registers of the table that walks begin at, and of RestSegs.
     pub fn load_registers(&mut self, registers: &[u64], companion: &[u64]) {
-        self.tables = Tables::new(self.kind, registers);
+        self.tables.load_registers(self.kind, registers);
         if let Some(rest_segs) = &mut self.rest_segs {
             rest_segs.load_registers(companion);
+        }
+        if let Some(ranges) = &mut self.ranges {
+            ranges.load_registers(companion);
         }
     }
 
@@ -239,6 +252,9 @@ impl Mmu {
             events.after(self.l1_latency + self.l2_latency, Event::SecondTlb(self.core, page));
             if self.rest_segs.is_some() {
                 events.after(self.l1_latency, Event::RestSegs(self.core, page));
+            }
+            if let Some(ranges) = &self.ranges {
+                events.after(self.l1_latency + ranges.latency, Event::Ranges(self.core, page));
             }
             Miss { asking: Vec::new(), since: 0, missed: false }
         });
@@ -341,6 +357,22 @@ impl Mmu {
         }
     }
 
+    /// The range TLB has looked a page up, before the L2 TLB has or with it: the translation is known if a range has it.
+    pub fn ranges_looked(&mut self, page: u64, woken: &mut Vec<Answer>) {
+        let Some(frame) = self.ranges.as_mut().and_then(|ranges| ranges.lookup(page)) else { return };
+        if let Some(miss) = self.pending.get(&page) {
+            // The look-up of the L2 TLB is a use of what it holds.
+            self.second.lookup(VirtAddr(page << 12), miss.stores());
+            self.wake(page, Entry { frame: frame << 12, shift: SIZES[0], dirty: true }, woken);
+        }
+    }
+
+    /// A line of the range table has arrived: the next loads of its walker.
+    pub fn ranges_arrived(&mut self, memory: &PhysicalMemory) -> Vec<Request> {
+        let lines = self.ranges.as_mut().map_or_else(Vec::new, |ranges| ranges.arrived(memory));
+        lines.into_iter().map(|line| Mmu::load(line, Waiter::Ranges(self.core))).collect()
+    }
+
     /// The lines that are predicted for an address.
     pub fn predictions(&self, va: VirtAddr) -> Vec<u64> {
         self.tiers.map_or_else(Vec::new, |tiers| tiers.of(va))
@@ -370,7 +402,12 @@ impl Mmu {
                 self.wake(page, entry, woken);
                 continue;
             }
-            self.walkers[free] = Some(Walk { page, started: events.now, entry: PhysAddr(0), shift: SIZES[0] });
+            let stage = match &self.tables {
+                Tables::Learned(learned) => learned.first(page),
+                _ => Stage::Model(0, 0),
+            };
+            let (started, entry, shift) = (events.now, PhysAddr(0), SIZES[0]);
+            self.walkers[free] = Some(Walk { page, started, entry, shift, stage });
             if matches!(self.kind, Kind::Asap) {
                 events.after(0, Event::WalkBegins(self.core, free));
             }
@@ -378,10 +415,17 @@ impl Mmu {
         }
     }
 
-    /// The page-walk caches have responded: returns the walk's first loads.
-    pub fn walk_caches(&mut self, walker: usize, memory: &PhysicalMemory) -> Vec<Request> {
-        let page = self.walkers[walker].expect("a walker at work").page;
-        match &self.tables {
+    /// The page-walk caches have responded: returns the walk's first loads, of a learned index the next.
+    pub fn walk_caches(&mut self, walker: usize, memory: &PhysicalMemory, events: &mut Events) -> Vec<Request> {
+        let Walk { page, stage, .. } = self.walkers[walker].expect("a walker at work");
+        match &mut self.tables {
+            Tables::Learned(learned) => {
+                if learned.knows(stage) {
+                    events.after(learned.settings.evaluation, Event::Evaluated(self.core, walker));
+                    return Vec::new();
+                }
+                vec![Mmu::load(learned.line(stage), Waiter::Walker(self.core, walker))]
+            }
             Tables::Radix { root, shift } => {
                 let (mut table, mut shift) = (*root, *shift);
                 for (level, array) in self.pwc.iter_mut().enumerate() {
@@ -401,6 +445,45 @@ impl Mmu {
                 // All are read; the walk waits for one.
                 let waiter = |way| if way == found { Waiter::Walker(self.core, walker) } else { Waiter::None };
                 lines.into_iter().enumerate().map(|(way, line)| Mmu::load(line, waiter(way))).collect()
+            }
+        }
+    }
+
+    /// A walk of a learned index has evaluated a model: returns the load of the line of a gapped table that it predicts.
+    pub fn evaluated(&mut self, walker: usize, memory: &PhysicalMemory, events: &mut Events) -> Option<Request> {
+        let (Some(walk), Tables::Learned(learned)) = (&mut self.walkers[walker], &self.tables) else { return None };
+        let Stage::Model(level, number) = walk.stage else { return None };
+        walk.stage = learned.next(level, number, walk.page, memory);
+        if let Stage::Model(..) = walk.stage {
+            events.after(self.pwc_latency, Event::WalkCaches(self.core, walker));
+            return None;
+        }
+        Some(Mmu::load(learned.line(walk.stage), Waiter::Walker(self.core, walker)))
+    }
+
+    /// A line of a learned index or of a gapped table has come for a walk. Returns the page's entry and log2 of its bytes if
+    /// the line has it, or the load of the next line.
+    fn learned_step(
+        walk: &mut Walk,
+        learned: &mut Learned,
+        waits: (usize, usize),
+        memory: &PhysicalMemory,
+        events: &mut Events,
+    ) -> Result<(PhysAddr, u32), Vec<Request>> {
+        let (core, walker) = waits;
+        match walk.stage {
+            Stage::Model(level, number) => {
+                learned.learn(level, number);
+                events.after(learned.settings.evaluation, Event::Evaluated(core, walker));
+                Err(Vec::new())
+            }
+            Stage::Slots(line, searched) => {
+                if let Some(found) = learned.entry(walk.stage, walk.page, memory) {
+                    return Ok(found);
+                }
+                assert!(searched < learned.settings.extra, "a walk finds no entry of page {:#x}", walk.page << 12);
+                walk.stage = Stage::Slots(line, searched + 1);
+                Err(vec![Mmu::load(learned.line(walk.stage), Waiter::Walker(core, walker))])
             }
         }
     }
@@ -433,7 +516,7 @@ impl Mmu {
     }
 
     /// A walk's load has arrived: returns its next request, a load of the next level or a write of the leaf's
-    /// bits.
+    /// bits, and the loads of the range table's walker.
     ///
     /// # Panics
     /// If the page is not mapped: accesses fault before they are dispatched.
@@ -443,17 +526,25 @@ impl Mmu {
         memory: &mut PhysicalMemory,
         events: &mut Events,
         woken: &mut Vec<Answer>,
-    ) -> Option<Request> {
-        let walk = self.walkers[walker].expect("a walker at work");
+    ) -> Vec<Request> {
+        let walk = self.walkers[walker].as_mut().expect("a walker at work");
+        if let Tables::Learned(learned) = &mut self.tables {
+            match Mmu::learned_step(walk, learned, (self.core, walker), memory, events) {
+                Ok((entry, shift)) => (walk.entry, walk.shift) = (entry, shift),
+                Err(next) => return next,
+            }
+        }
+        let walk = *walk;
         let at = walk.entry;
         let pte = memory.read(at);
         assert!(pte & PRESENT != 0, "a walk finds no entry of page {:#x}", walk.page << 12);
-        if walk.shift > 12 && pte & LARGE == 0 {
+        let descends = !matches!(self.tables, Tables::Learned(_)) && walk.shift > 12 && pte & LARGE == 0;
+        if descends {
             let number = walk.page << 12 >> walk.shift;
             if let Some(array) = self.pwc.get_mut((walk.shift as usize - 21) / 9) {
                 array.insert(number, number, pte & FRAME);
             }
-            return Some(self.load_from(walker, pte & FRAME, walk.shift - 9));
+            return vec![self.load_from(walker, pte & FRAME, walk.shift - 9)];
         }
         self.walkers[walker] = None;
         self.counts.walks += 1;
@@ -465,11 +556,17 @@ impl Mmu {
         self.second.fill(VirtAddr(walk.page << 12), entry);
         self.wake(walk.page, entry, woken);
         self.start(events, woken);
-        (missing != 0).then(|| {
+        let mut requests = Vec::new();
+        if missing != 0 {
             memory.set_bits(at, missing);
             let line = at.line();
-            Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None }
-        })
+            requests.push(Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None });
+        }
+        if let (Some(ranges), true) = (&mut self.ranges, pte & RANGED != 0) {
+            let loads = ranges.begin(walk.page).into_iter();
+            requests.extend(loads.map(|line| Mmu::load(line, Waiter::Ranges(self.core))));
+        }
+        requests
     }
 
     /// A page's translation is known: fills the L1 TLBs and wakes the waiting accesses.
@@ -492,6 +589,12 @@ impl Mmu {
         }
         if let (Some(rest_segs), None) = (&mut self.rest_segs, page) {
             rest_segs.clear();
+        }
+        if let Some(ranges) = &mut self.ranges {
+            ranges.invalidate(page);
+        }
+        if let (Tables::Learned(learned), None) = (&mut self.tables, page) {
+            learned.clear();
         }
         if let Tables::Radix { root, shift } = self.tables {
             for walk in self.walkers.iter_mut().flatten() {

@@ -4,9 +4,9 @@
 //! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
 //! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! Of page tables it has radix ones (with ASAP's prefetches or without) and cuckoo tables of 4 KiB pages; of lookasides a
-//! POM-TLB that has all pages, and Utopia's RestSegs, whose pages do not migrate; of speculations Revelator's without a
-//! filter. It omits nested paging, the kernel's daemons, several processes on a core, threads of one process on several
+//! Of page tables it has radix ones (with ASAP's prefetches or without), cuckoo tables of 4 KiB pages (ECPT's, ME-HPT's)
+//! and LVM's; of lookasides a POM-TLB that has all pages, Utopia's RestSegs, whose pages do not migrate, and RMM's ranges;
+//! of speculations Revelator's without a filter. It omits nested paging, the kernel's daemons, several processes on a core, threads of one process on several
 //! cores, and replacement other than LRU.
 
 mod caches;
@@ -14,9 +14,11 @@ mod core;
 mod dram;
 mod events;
 mod front;
+mod learned;
 mod lru;
 mod mmu;
 mod predictors;
+mod ranges;
 mod restsegs;
 mod tables;
 mod window;
@@ -27,6 +29,8 @@ pub use dram::DramChoices;
 
 use self::core::{Core, CoreSettings, Shared, serve_event};
 use ambulator_base::RecordSource;
+use ambulator_designs::ecpt::EcptSpec;
+use ambulator_designs::me_hpt::MeHptSpec;
 use ambulator_designs::revelator::{DegreeFilter, RevelatorSpec};
 use ambulator_designs::utopia::{RestSegSpec, SetHash, UtopiaSpec};
 use ambulator_hardware::{DramModel, StoreRequest};
@@ -37,7 +41,9 @@ use caches::Caches;
 use dram::Dram;
 use events::{Event, Events, Waiter, Writer};
 use front::Front;
+use learned::LearnedSettings;
 use mmu::Mmu;
+use ranges::Ranges;
 use restsegs::{RestSegs, Shape};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -85,25 +91,38 @@ fn table_of(spec: &Spec) -> Kind {
         "radix" => Kind::Radix,
         "asap" => Kind::Asap,
         "ecpt" => {
-            let hash = setting(spec, "ecpt", "hash");
-            let cycles = |name| setting::<u64>(spec, "ecpt", name);
-            Kind::Cuckoo { hash, latency: cycles("hash_latency") + cycles("cwc_latency") }
+            let EcptSpec { hash, hash_latency, cwc_latency, .. } = settings_of(spec, "ecpt");
+            Kind::Cuckoo { hash, latency: hash_latency + cwc_latency }
         }
-        other => panic!("the reference has radix page tables, ASAP's and ECPT's, not {other}"),
+        "me-hpt" => {
+            let MeHptSpec { cuckoo, l2p_latency, .. } = settings_of(spec, "me_hpt");
+            // The L2P table is read beside the cuckoo walk caches.
+            Kind::Cuckoo { hash: cuckoo.hash, latency: cuckoo.hash_latency + cuckoo.cwc_latency.max(l2p_latency) }
+        }
+        "lvm" => {
+            let number = |name| setting::<u64>(spec, "lvm", name);
+            Kind::Learned(LearnedSettings {
+                entries: number("lwc_entries") as usize,
+                look_up: number("lwc_latency"),
+                evaluation: number("evaluation_latency"),
+                extra: number("max_extra"),
+            })
+        }
+        other => panic!("the reference has radix page tables, ASAP's, ECPT's, ME-HPT's and LVM's, not {other}"),
     }
 }
 
 /// A TLB in memory, which is reserved at boot, if a spec has one.
 fn memory_tlb_of(spec: &Spec, frames: &mut BuddyAllocator) -> Option<MemoryTlb> {
     match spec.design.lookaside.as_str() {
-        "none" | "utopia" => None,
+        "none" | "utopia" | "rmm" => None,
         "pom-tlb" => {
             let number = |name| setting::<u64>(spec, "pom_tlb", name);
             let (sets, lines) = (number("entries") / number("ways"), number("ways") / 4);
             let begins = frames.allocate_run(sets * lines * 64 / ambulator_base::FRAME_BYTES, 0);
             Some(MemoryTlb { begins: begins.expect("room for the TLB in memory").start().0, sets, lines })
         }
-        other => panic!("the reference has no lookaside but a POM-TLB and Utopia's, not {other}"),
+        other => panic!("the reference has no lookaside but a POM-TLB, Utopia's and RMM's, not {other}"),
     }
 }
 
@@ -125,6 +144,23 @@ fn rest_segs_of(spec: &Spec, registers: &[u64]) -> Option<RestSegs> {
     let mut rest_segs = RestSegs::new(shapes, utopia.cache_latency, (utopia.sf_cache_bytes, utopia.tar_cache_bytes));
     rest_segs.load_registers(registers);
     Some(rest_segs)
+}
+
+/// RMM's range TLB, if a spec has it, with its register.
+fn ranges_of(spec: &Spec, registers: &[u64]) -> Option<Ranges> {
+    if spec.design.lookaside != "rmm" {
+        return None;
+    }
+    let number = |name| setting::<u64>(spec, "rmm", name);
+    assert!(setting::<bool>(spec, "rmm", "eager_bits"), "the reference's pages of ranges are dirty from the start");
+    assert!(spec.mmu.va_bits == 48, "the reference's range tables have keys of 36 bits");
+    assert!(
+        number("latency") <= spec.mmu.l2_tlb.latency,
+        "the reference's range TLB answers before the L2 TLB or with it"
+    );
+    let mut ranges = Ranges::new(number("latency"), number("entries") as usize);
+    ranges.load_registers(registers);
+    Some(ranges)
 }
 
 /// Revelator's predictions, if a spec has them.
@@ -181,7 +217,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The machine of a spec with a radix table, ASAP's or ECPT's, after the set-up of its programs, one for each core.
+    /// The machine of a spec after the set-up of its programs, one for each core.
     ///
     /// # Panics
     /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
@@ -191,8 +227,9 @@ impl Reference {
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let mut frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let tiers = tiers_of(spec);
-        if spec.design.lookaside == "utopia" {
-            assert!(parts.boot.into_iter().all(|reserve| reserve(&mut frames)), "room for RestSegs");
+        // The TLB in memory has its own place.
+        if spec.design.lookaside != "pom-tlb" {
+            assert!(parts.boot.into_iter().all(|reserve| reserve(&mut frames)), "room for what is reserved at boot");
         }
         let memory_tlb = memory_tlb_of(spec, &mut frames);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
@@ -212,9 +249,9 @@ impl Reference {
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
-            let rest_segs = rest_segs_of(spec, &kernel.companion_registers(process));
-            let registers = kernel.registers(process);
-            let mmu = Mmu::new(number, &spec.mmu, (table, memory_tlb, tiers), rest_segs, &registers);
+            let (registers, companion) = (kernel.registers(process), kernel.companion_registers(process));
+            let lookasides = (rest_segs_of(spec, &companion), ranges_of(spec, &companion));
+            let mmu = Mmu::new(number, &spec.mmu, (table, memory_tlb, tiers), lookasides, &registers);
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }
@@ -383,6 +420,9 @@ impl Reference {
             Event::RestSegs(core, page) => cores[core].begin_rest_segs(page, shared),
             Event::RestSegsLooked(core, page) => cores[core].rest_segs_looked(page, shared),
             Event::Ready(Waiter::RestSegs(core, line)) => cores[core].rest_segs_arrived(line, shared),
+            Event::Ranges(core, page) => cores[core].ranges_looked(page, shared),
+            Event::Ready(Waiter::Ranges(core)) => cores[core].ranges_arrived(shared),
+            Event::Evaluated(core, walker) => cores[core].evaluated(walker, shared),
             Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),
             Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),
         }

@@ -1,13 +1,14 @@
-//! The page tables that walkers read, a radix tree or elastic cuckoo hash tables (ECPT) of 4 KiB pages, a TLB in
-//! memory before them, and Revelator's predictions beside them.
+//! The page tables that walkers read, a radix tree, cuckoo hash tables (ECPT, ME-HPT) of 4 KiB pages or a learned index
+//! (LVM), a TLB in memory before them, and Revelator's predictions beside them.
 
+use super::learned::{Learned, LearnedSettings};
 use ambulator_base::{PhysAddr, VirtAddr, mix64, mul_high};
 use ambulator_memory::PhysicalMemory;
 use ambulator_structures::elastic::{HashKind, hashes};
 
 /// Bits of a page-table entry (Intel SDM volume 3, chapter 4).
 pub const PRESENT: u64 = 1;
-pub const FRAME: u64 = 0x000f_ffff_ffff_f000;
+pub const FRAME: u64 = ((1 << 46) - 1) & !0xfff;
 
 /// The registers of a process's page table.
 pub enum Tables {
@@ -17,6 +18,7 @@ pub enum Tables {
         shift: u32,
     },
     Cuckoo(Cuckoo),
+    Learned(Learned),
 }
 
 /// The kind of table, and its settings.
@@ -30,6 +32,7 @@ pub enum Kind {
         /// Cycles from the start of a walk until its loads: hashing, and the cuckoo walk caches.
         latency: u64,
     },
+    Learned(LearnedSettings),
 }
 
 impl Tables {
@@ -40,6 +43,19 @@ impl Tables {
                 Tables::Radix { root: registers[0] & FRAME, shift: (registers[1] - (registers[0] & !FRAME)) as u32 }
             }
             Kind::Cuckoo { hash, .. } => Tables::Cuckoo(Cuckoo::new(hash, &registers[1..])),
+            Kind::Learned(settings) => {
+                let mut learned = Learned::new(settings);
+                learned.load_registers(registers);
+                Tables::Learned(learned)
+            }
+        }
+    }
+
+    /// The registers have changed.
+    pub fn load_registers(&mut self, kind: Kind, registers: &[u64]) {
+        match self {
+            Tables::Learned(learned) => learned.load_registers(registers),
+            _ => *self = Tables::new(kind, registers),
         }
     }
 }
@@ -56,33 +72,45 @@ pub struct Cuckoo {
 /// A way, which may be moving into a larger one: its lines below `moved` have moved.
 struct Way {
     lines: u64,
-    begins: u64,
     moved: u64,
-    larger: (u64, u64),
+    larger: u64,
+    now: Chunks,
+    /// Where lines that have moved are.
+    then: Chunks,
+}
+
+/// The memory of a way: one block (ECPT), or the chunks that the L2P table lists (ME-HPT).
+#[derive(Clone)]
+struct Chunks {
+    /// log2 of the bytes of each.
+    shift: u32,
+    begins: Vec<u64>,
+}
+
+impl Chunks {
+    fn new(next: &mut impl FnMut() -> u64) -> Chunks {
+        let head = next();
+        Chunks { shift: (head >> 32) as u32, begins: (0..head as u32).map(|_| next()).collect() }
+    }
+
+    fn line(&self, number: u64) -> PhysAddr {
+        let offset = number * 64;
+        PhysAddr(self.begins[(offset >> self.shift) as usize] + (offset & ((1 << self.shift) - 1)))
+    }
 }
 
 impl Way {
     fn new(next: &mut impl FnMut() -> u64) -> Way {
         let (lines, resize, moved) = (next(), next(), next());
         let (resizes, in_place) = (resize >> 63 == 1, resize >> 62 & 1 == 1);
-        let mut block = || {
-            let blocks = next() as u32;
-            assert!(blocks < 2, "a way of the reference's hash tables is one block");
-            if blocks == 1 { next() } else { 0 }
-        };
-        let (begins, other) = (block(), block());
-        let larger = (resize & (u64::MAX >> 2), if in_place { begins } else { other });
-        Way { lines, begins, moved: if resizes { moved } else { 0 }, larger }
+        let (now, other) = (Chunks::new(next), Chunks::new(next));
+        let then = if in_place { now.clone() } else { other };
+        Way { lines, moved: if resizes { moved } else { 0 }, larger: resize & (u64::MAX >> 2), now, then }
     }
 
     fn line(&self, hash: u32) -> PhysAddr {
         let number = u64::from(hash) & (self.lines - 1);
-        let (larger, begins) = self.larger;
-        PhysAddr(if number < self.moved {
-            begins + (u64::from(hash) & (larger - 1)) * 64
-        } else {
-            self.begins + number * 64
-        })
+        if number < self.moved { self.then.line(u64::from(hash) & (self.larger - 1)) } else { self.now.line(number) }
     }
 }
 
