@@ -880,18 +880,11 @@ MUTANTS = [
         "-p ambulator-simulator --test machines walks_of_a_learned_index",
     ),
     Mutant(
-        "each-miss-of-the-range-tlb-walks-the-range-table",
-        f"{DESIGNS}/rmm/range_tlb.rs",
-        "if now < self.walker_free {",
-        "if false {",
-        "-p ambulator-simulator --test machines ranges_that_are_fetched_behind",
-    ),
-    Mutant(
-        "a-node-of-the-range-table-is-one-line",
+        "a-range-is-there-when-its-walk-begins",
         f"{DESIGNS}/rmm/range_tlb.rs",
         "            ready = first.ready.max(second.ready);\n",
         "            ready = now;\n",
-        "-p ambulator-simulator --test machines ranges_that_are_fetched_behind",
+        "-p ambulator-simulator --test machines a_range_is_known_when",
     ),
     Mutant(
         "a-walk-after-a-search-in-vain-asks-when-that-was-said-to-end",
