@@ -36,10 +36,9 @@ pub enum Stage {
     Slots(u64, u64),
 }
 
-/// What a model says of a page.
-enum Says {
-    Child(u64),
-    Slot(u64),
+/// A model's key in the walk cache, and in the register that names the one that has changed.
+fn key(level: usize, number: u64) -> u64 {
+    (level as u64) << 32 | number
 }
 
 /// The registers of a process's index, and the walk cache.
@@ -103,30 +102,21 @@ impl Learned {
 
     /// Whether the walk cache has the model that a walk is at.
     pub fn knows(&mut self, stage: Stage) -> bool {
-        let Stage::Model(level, number) = stage else { return false };
-        self.cached.lookup(0, (level as u64) << 32 | number).is_some()
+        matches!(stage, Stage::Model(level, number) if self.cached.lookup(0, key(level, number)).is_some())
     }
 
     /// A model has come.
     pub fn learn(&mut self, level: usize, number: u64) {
-        let model = (level as u64) << 32 | number;
-        self.cached.insert(0, model, ());
+        self.cached.insert(0, key(level, number), ());
     }
 
     /// Where a walk goes from a model.
     pub fn next(&self, level: usize, number: u64, page: u64, memory: &PhysicalMemory) -> Stage {
-        match self.evaluate(level, number, page, memory) {
-            Says::Child(child) => Stage::Model(level + 1, child),
-            Says::Slot(slot) => Stage::Slots(slot / SLOTS, 0),
-        }
-    }
-
-    fn evaluate(&self, level: usize, number: u64, page: u64, memory: &PhysicalMemory) -> Says {
         let at = self.line(Stage::Model(level, number));
         let (slope, intercept) = (memory.read(at), memory.read(at.offset(8)));
         let y = i128::from(slope & !LEAF) * i128::from(self.segment(page).1) + i128::from(intercept as i64);
         let output = (y >> FRACTION) as u64;
-        if slope & LEAF == 0 { Says::Child(output) } else { Says::Slot(output) }
+        if slope & LEAF == 0 { Stage::Model(level + 1, output) } else { Stage::Slots(output / SLOTS, 0) }
     }
 
     /// The entry of a page in the line that a walk has read: its address, and log2 of the page's bytes.
