@@ -8,6 +8,7 @@
 use super::events::{Event, Events, Request, Waiter, Writer};
 use super::lru::LruSets;
 use super::predictors::Prefetcher;
+use super::sides::Sides;
 use ambulator_hardware::{CacheSpec, HierarchySpec, Replacement};
 use std::collections::{HashMap, VecDeque};
 
@@ -161,8 +162,16 @@ impl Caches {
                 let next = Request { line, write: false, pc, at: line * 64, prefetch, waiter };
                 events.after(self.caches[below].reach - reach, Event::Arrive(below, next));
             }
+            None if Sides::is_intermediate(line) => {
+                events.after(self.to_memory - self.controller, Event::BackSide(line));
+            }
             None => events.after(self.to_memory, Event::Read(line)),
         }
+    }
+
+    /// A requester `nearer` to a cache than a core requests a line of it.
+    pub fn request_nearer(&mut self, cache: usize, request: Request, nearer: u64, events: &mut Events) {
+        events.after(self.caches[cache].reach - nearer, Event::Arrive(cache, request));
     }
 
     /// A line arrives from below: the waiting requests get it, and the MSHR is free.

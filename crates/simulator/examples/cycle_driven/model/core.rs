@@ -161,7 +161,13 @@ impl Core {
         let generation = kernel.registers_generation(self.process);
         if self.generation != generation {
             self.generation = generation;
-            self.mmu.load_registers(&kernel.registers(self.process), &kernel.companion_registers(self.process));
+            let process = self.process;
+            let [table, companion, intermediate] = [
+                kernel.registers(process),
+                kernel.companion_registers(process),
+                kernel.intermediate_registers(process),
+            ];
+            self.mmu.load_registers(&table, &companion, &intermediate);
         }
     }
 
@@ -394,6 +400,12 @@ impl Core {
         }
     }
 
+    /// Midgard's second-level look-aside buffer has looked up the address of a part of an access.
+    pub fn front_side(&mut self, part: Part, va: VirtAddr, shared: &mut Shared) {
+        let at = self.mmu.sides.as_mut().map(|sides| sides.second(va, &shared.kernel.memory));
+        self.translated(part, at.expect("Midgard's buffers"), shared);
+    }
+
     /// A walker has evaluated a model.
     pub fn evaluated(&mut self, walker: usize, shared: &mut Shared) {
         let Shared { kernel, events, .. } = shared;
@@ -425,6 +437,12 @@ impl Core {
     }
 
     fn send_walk(&mut self, request: Request, shared: &mut Shared) {
+        if let Some(sides) = &self.mmu.sides {
+            // Walkers stand at the last level.
+            let (llc, nearer) = (shared.caches.llc(), sides.settings.nearer);
+            shared.caches.request_nearer(llc, request, nearer, &mut shared.events);
+            return;
+        }
         let cache = match self.mmu.entry {
             WalkEntry::L1 => Caches::of_core(self.number, L1D),
             WalkEntry::L2 => Caches::of_core(self.number, L2),

@@ -5,6 +5,7 @@ use super::learned::{Learned, Stage};
 use super::lru::LruSets;
 use super::ranges::Ranges;
 use super::restsegs::{Found, Progress, RestSegs};
+use super::sides::Sides;
 use super::tables::{FRAME, Kind, MemoryTlb, PRESENT, Tables, Tiers};
 use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
@@ -112,6 +113,8 @@ impl Miss {
 #[derive(Clone, Copy)]
 struct Walk {
     page: u64,
+    /// The line for which it is, if that has missed all caches.
+    line: Option<u64>,
     started: u64,
     /// The entry that it reads or awaits, and log2 of the bytes that it covers.
     entry: PhysAddr,
@@ -153,7 +156,8 @@ pub struct Mmu {
     instructions: Tlb,
     second: Tlb,
     pending: HashMap<u64, Miss>,
-    waiting: VecDeque<u64>,
+    /// Pages that wait for a walker, and lines that have missed all caches and for which they do.
+    waiting: VecDeque<(u64, Option<u64>)>,
     walkers: Vec<Option<Walk>>,
     /// PDEs, PDPTEs, PML4Es, PML5Es: the tables that they point to.
     pwc: Vec<LruSets<u64>>,
@@ -165,8 +169,11 @@ pub struct Mmu {
     tiers: Option<Tiers>,
     rest_segs: Option<RestSegs>,
     ranges: Option<Ranges>,
+    pub sides: Option<Sides>,
     /// Lines that are still to come, for each page that is looked up there.
     looking: HashMap<u64, u64>,
+    /// Cycles of the path to main memory's controller.
+    controller: u64,
     /// The cache at which walks' loads enter.
     pub entry: WalkEntry,
     pub counts: MmuCounts,
@@ -179,8 +186,9 @@ impl Mmu {
         core: usize,
         spec: &MmuSpec,
         (kind, memory_tlb, tiers): (Kind, Option<MemoryTlb>, Option<Tiers>),
-        (rest_segs, ranges): (Option<RestSegs>, Option<Ranges>),
+        (rest_segs, ranges, sides): (Option<RestSegs>, Option<Ranges>, Option<Sides>),
         registers: &[u64],
+        controller: u64,
     ) -> Mmu {
         let of = |spec: &TlbSpec| (spec.entries, spec.ways);
         let (l2, pwc) = (&spec.l2_tlb, &spec.pwc);
@@ -213,14 +221,20 @@ impl Mmu {
             tiers,
             rest_segs,
             ranges,
+            sides,
             looking: HashMap::new(),
+            controller,
             entry: spec.walk_entry,
             counts: MmuCounts::default(),
         }
     }
 
     /// Loads the registers of the table that walks begin at, and of RestSegs.
-    pub fn load_registers(&mut self, registers: &[u64], companion: &[u64]) {
+    pub fn load_registers(&mut self, registers: &[u64], companion: &[u64], intermediate: &[u64]) {
+        if let Some(sides) = &mut self.sides {
+            sides.load_registers(intermediate);
+            sides.clear();
+        }
         self.tables.load_registers(self.kind, registers);
         if let Some(rest_segs) = &mut self.rest_segs {
             rest_segs.load_registers(companion);
@@ -238,6 +252,13 @@ impl Mmu {
     /// Requests the translation of a part of an access. `Some` if the L1 TLB has it and costs nothing;
     /// otherwise it arrives later, by an event or in `woken`.
     pub fn translate(&mut self, part: Part, va: VirtAddr, kind: AccessKind, events: &mut Events) -> Option<PhysAddr> {
+        if let Some(sides) = &mut self.sides {
+            let known = sides.first(va);
+            if known.is_none() {
+                events.after(sides.settings.latency, Event::FrontSide(self.core, part, va));
+            }
+            return known;
+        }
         let first = if kind == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
         if let Some(entry) = first.lookup(va, kind == AccessKind::Store) {
             // One cycle of the look-up overlaps the indexing of the L1 cache.
@@ -304,9 +325,15 @@ impl Mmu {
             if let (Some(tiers), Some(asking)) = (self.tiers, miss.asking.first()) {
                 events.after(tiers.latency, Event::Predicted(self.core, asking.va));
             }
-            self.waiting.push_back(page);
+            self.waiting.push_back((page, None));
             self.start(events, woken);
         }
+    }
+
+    /// A line has missed all caches: its page waits for a walker.
+    pub fn begin_back_side(&mut self, line: u64, events: &mut Events) {
+        self.waiting.push_back((line >> 6, Some(line)));
+        self.start(events, &mut Vec::new());
     }
 
     /// A page is looked up in RestSegs, beside the L2 TLB.
@@ -393,9 +420,10 @@ impl Mmu {
     /// Starts waiting walks on free walkers.
     fn start(&mut self, events: &mut Events, woken: &mut Vec<Answer>) {
         while let Some(free) = self.walkers.iter().position(Option::is_none) {
-            let Some(page) = self.waiting.pop_front() else { return };
-            let miss = &self.pending[&page];
-            if events.now > miss.since
+            let Some((page, line)) = self.waiting.pop_front() else { return };
+            if line.is_none()
+                && let miss = &self.pending[&page]
+                && events.now > miss.since
                 && let Some(entry) = self.second.lookup(VirtAddr(page << 12), miss.stores())
             {
                 // Another walk has filled the large page meanwhile.
@@ -407,7 +435,7 @@ impl Mmu {
                 _ => Stage::Model(0, 0),
             };
             let (started, entry, shift) = (events.now, PhysAddr(0), SIZES[0]);
-            self.walkers[free] = Some(Walk { page, started, entry, shift, stage });
+            self.walkers[free] = Some(Walk { page, line, started, entry, shift, stage });
             if matches!(self.kind, Kind::Asap) {
                 events.after(0, Event::WalkBegins(self.core, free));
             }
@@ -549,6 +577,12 @@ impl Mmu {
         self.walkers[walker] = None;
         self.counts.walks += 1;
         self.counts.walk_cycles += events.now - walk.started;
+        if let (Some(line), Some(sides)) = (walk.line, &mut self.sides) {
+            let frame = (pte & FRAME & !((1 << walk.shift) - 1)) >> 12 | (walk.page & ((1 << (walk.shift - 12)) - 1));
+            events.after(self.controller, Event::Read(sides.read(line, frame)));
+            self.start(events, woken);
+            return Vec::new();
+        }
         let store = self.pending[&walk.page].stores();
         let missing = (ACCESSED | if store { DIRTY } else { 0 }) & !pte;
         let frame = pte & FRAME & !((1 << walk.shift) - 1);

@@ -6,7 +6,7 @@
 //!
 //! Of page tables it has radix ones (with ASAP's prefetches or without), cuckoo tables of 4 KiB pages (ECPT's, ME-HPT's)
 //! and LVM's; of lookasides a POM-TLB that has all pages, Utopia's RestSegs, whose pages do not migrate, and RMM's ranges;
-//! of speculations Revelator's without a filter. It omits nested paging, the kernel's daemons, several processes on a core, threads of one process on several
+//! Midgard on one core, whose table of areas is walked at no cost; of speculations Revelator's without a filter. It omits nested paging, the kernel's daemons, several processes on a core, threads of one process on several
 //! cores, and replacement other than LRU.
 
 mod caches;
@@ -20,6 +20,7 @@ mod mmu;
 mod predictors;
 mod ranges;
 mod restsegs;
+mod sides;
 mod tables;
 mod window;
 
@@ -45,6 +46,7 @@ use learned::LearnedSettings;
 use mmu::Mmu;
 use ranges::Ranges;
 use restsegs::{RestSegs, Shape};
+use sides::{Sides, SidesSettings};
 use std::collections::VecDeque;
 use std::time::Instant;
 use tables::{Kind, MemoryTlb, Tiers};
@@ -163,6 +165,26 @@ fn ranges_of(spec: &Spec, registers: &[u64]) -> Option<Ranges> {
     Some(ranges)
 }
 
+/// Midgard's buffers and what is known of pages, if a spec has them, with the root of the table of areas.
+fn sides_of(spec: &Spec, registers: &[u64]) -> Option<Sides> {
+    match spec.design.front_side.as_str() {
+        "none" => return None,
+        "midgard" => {}
+        other => panic!("the reference has no front side but Midgard's, not {other}"),
+    }
+    let number = |name| setting::<u64>(spec, "midgard", name);
+    assert!(number("mlb_entries") == 0, "the reference has no TLB behind the last level");
+    assert!(spec.machine.cores == 1, "the reference has Midgard on one core");
+    let mut sides = Sides::new(SidesSettings {
+        pages: (number("l1_entries") as usize, number("l1_ways") as usize),
+        areas: number("l2_entries") as usize,
+        latency: number("l2_latency"),
+        nearer: number("walker_nearer"),
+    });
+    sides.load_registers(registers);
+    Some(sides)
+}
+
 /// Revelator's predictions, if a spec has them.
 fn tiers_of(spec: &Spec) -> Option<Tiers> {
     match spec.design.speculation.as_str() {
@@ -245,13 +267,17 @@ impl Reference {
             forward_latency: spec.core.forward_latency,
             mispredict_penalty: spec.core.mispredict_penalty,
         };
+        // A fixed latency includes the controller's.
+        let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
+        let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
         let mut cores = Vec::new();
         for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
             let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
             front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
             let (registers, companion) = (kernel.registers(process), kernel.companion_registers(process));
-            let lookasides = (rest_segs_of(spec, &companion), ranges_of(spec, &companion));
-            let mmu = Mmu::new(number, &spec.mmu, (table, memory_tlb, tiers), lookasides, &registers);
+            let sides = sides_of(spec, &kernel.intermediate_registers(process));
+            let beside = (rest_segs_of(spec, &companion), ranges_of(spec, &companion), sides);
+            let mmu = Mmu::new(number, &spec.mmu, (table, memory_tlb, tiers), beside, &registers, controller);
             let parts = (front, Window::new(&spec.core), mmu);
             cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
         }
@@ -260,9 +286,6 @@ impl Reference {
         kernel.take_shootdowns(&mut shootdowns);
         shootdowns.clear();
         kernel.record_zeroed();
-        // A fixed latency includes the controller's.
-        let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
-        let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
         let caches = Caches::new(&spec.hierarchy(), count, controller);
         Reference {
             cores,
@@ -397,10 +420,14 @@ impl Reference {
         let now = events.now;
         match event {
             Event::Arrive(cache, request) => caches.arrive(cache, request, events),
-            Event::Fill(cache, line) => caches.fill(cache, line, events),
+            Event::Fill(cache, line) => {
+                let is_last = cache == caches.llc();
+                let sides = cores[0].mmu.sides.as_mut().filter(|_| is_last);
+                caches.fill(cache, sides.map_or(line, |sides| sides.filled(line)), events);
+            }
             Event::Read(line) => dram.read(line, caches.llc(), events),
             Event::Write(line, writer) => match writer {
-                _ if dram.write(line, writer) => {}
+                _ if dram.write(cores[0].mmu.sides.as_ref().map_or(line, |sides| sides.written(line)), writer) => {}
                 Writer::Llc => caches.evicted_waits(),
                 Writer::Zeroing(core) => zeroes_wait[core] += 1,
             },
@@ -422,6 +449,8 @@ impl Reference {
             Event::Ready(Waiter::RestSegs(core, line)) => cores[core].rest_segs_arrived(line, shared),
             Event::Ranges(core, page) => cores[core].ranges_looked(page, shared),
             Event::Ready(Waiter::Ranges(core)) => cores[core].ranges_arrived(shared),
+            Event::FrontSide(core, part, va) => cores[core].front_side(part, va, shared),
+            Event::BackSide(line) => cores[0].mmu.begin_back_side(line, events),
             Event::Evaluated(core, walker) => cores[core].evaluated(walker, shared),
             Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),
             Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),

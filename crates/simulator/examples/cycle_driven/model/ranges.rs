@@ -1,17 +1,57 @@
-//! RMM's range TLB, beside the L2 TLB, and the walker of the range table, in the background.
+//! Ranges of pages and their table: RMM's range TLB, beside the L2 TLB, and the walker of the range table, in the background.
 
 use ambulator_base::{Page, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 
-/// Bits of a page number.
-const KEY_BITS: u32 = 36;
+/// Bits of a page number in RMM's tables.
+const KEY_BITS: usize = 36;
 
 /// Pages `[base, limit)`; their frames are `offset` further.
 #[derive(Clone, Copy)]
-struct Range {
+pub struct Range {
     base: u64,
     limit: u64,
     offset: u64,
+}
+
+impl Range {
+    pub fn has(&self, page: u64) -> bool {
+        (self.base..self.limit).contains(&page)
+    }
+
+    pub fn frame(&self, page: u64) -> u64 {
+        page.wrapping_add(self.offset) & ((1 << 52) - 1)
+    }
+}
+
+/// What a node of a table says of a page.
+pub enum Says {
+    Has(Range),
+    Child(PhysAddr),
+    Nothing,
+}
+
+/// What the node at `node` of a table with keys of `key_bits` says of a page.
+pub fn look_into(node: PhysAddr, page: u64, key_bits: usize, memory: &PhysicalMemory) -> Says {
+    let word = |number: usize| memory.read(node.offset(8 * number as u64));
+    let key = |number: usize| {
+        let bit = number * key_bits;
+        let wide = u128::from(word(4 + bit / 64)) | u128::from(word(5 + bit / 64)) << 64;
+        (wide >> (bit % 64)) as u64 & ((1 << key_bits) - 1)
+    };
+    let count = word(15) as usize;
+    let place = (0..count).find(|place| page < key(2 * place + 1)).unwrap_or(count);
+    if place < count && key(2 * place) <= page {
+        return Says::Has(Range {
+            base: key(2 * place),
+            limit: key(2 * place + 1),
+            offset: word(place) & ((1 << 52) - 1),
+        });
+    }
+    match word(10 + place) {
+        0 => Says::Nothing,
+        child => Says::Child(PhysAddr(child)),
+    }
 }
 
 /// A walk of the range table.
@@ -46,9 +86,9 @@ impl Ranges {
 
     /// The frame of a page, if a range has it, which is the most recently used from then on.
     pub fn lookup(&mut self, page: u64) -> Option<u64> {
-        let place = self.held.iter().position(|range| (range.base..range.limit).contains(&page))?;
+        let place = self.held.iter().position(|range| range.has(page))?;
         self.held[..=place].rotate_right(1);
-        Some(page.wrapping_add(self.held[0].offset) & ((1 << 52) - 1))
+        Some(self.held[0].frame(page))
     }
 
     /// The walker looks for the range of a page, unless it is busy: the lines that it loads.
@@ -74,25 +114,15 @@ impl Ranges {
         }
         let (page, node) = (walk.page, walk.node);
         self.walk = None;
-        let word = |number: usize| memory.read(node.offset(8 * number as u64));
-        let key = |number: usize| {
-            let bit = number * KEY_BITS as usize;
-            let wide = u128::from(word(4 + bit / 64)) | u128::from(word(5 + bit / 64)) << 64;
-            (wide >> (bit % 64)) as u64 & ((1 << KEY_BITS) - 1)
-        };
-        let count = word(15) as usize;
-        let place = (0..count).find(|place| page < key(2 * place + 1)).unwrap_or(count);
-        if place < count && key(2 * place) <= page {
-            let range =
-                Range { base: key(2 * place), limit: key(2 * place + 1), offset: word(place) & ((1 << 52) - 1) };
-            self.held.retain(|old| old.limit <= range.base || range.limit <= old.base);
-            self.held.truncate(self.entries - 1);
-            self.held.insert(0, range);
-            return Vec::new();
-        }
-        match word(10 + place) {
-            0 => Vec::new(),
-            child => self.visit(page, PhysAddr(child)),
+        match look_into(node, page, KEY_BITS, memory) {
+            Says::Has(range) => {
+                self.held.retain(|old| old.limit <= range.base || range.limit <= old.base);
+                self.held.truncate(self.entries - 1);
+                self.held.insert(0, range);
+                Vec::new()
+            }
+            Says::Child(child) => self.visit(page, child),
+            Says::Nothing => Vec::new(),
         }
     }
 
