@@ -145,6 +145,7 @@ impl Hierarchy {
                 ahead: Vec::new(),
                 evicting: Due::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
+                awaits_beyond: spec.llc.latency,
                 intermediate: None,
             },
         }
@@ -280,7 +281,7 @@ impl Hierarchy {
     /// ask for [`Hierarchy::arrival`] when that time has come.
     #[inline(always)]
     pub fn awaits_memory(&self, asked: Cycle, ready: Cycle) -> bool {
-        ready.0 > asked.0 + self.shared.llc.latency
+        ready.0 > asked.0 + self.shared.awaits_beyond
     }
 
     /// Of the cache that served an access of a core's page walk: its latency, and when the line has arrived there or will.
@@ -314,17 +315,28 @@ impl Hierarchy {
     /// The same of a line with an intermediate address, whose page may not be known yet: it is asked for again.
     #[cold]
     fn arrival_behind(&mut self, core: usize, line: u64, told: u64) -> Cycle {
-        if let Some(until) = self.shared.intermediate.as_ref().and_then(|map| map.unknown(line)) {
-            return Cycle(until.max(told + ASKS_AGAIN));
-        }
-        // When main memory was read, that was said to be there then.
+        // As far as has been said.
         let said = self.shared.llc.arrives(line);
+        if let Some(until) = self.shared.intermediate.as_ref().and_then(|map| map.unknown(line)) {
+            let until = until.max(told + ASKS_AGAIN);
+            self.hold(core, line, said, until);
+            return Cycle(until);
+        }
         let place = self.shared.place_of(line);
         let ready = self.shared.dram.arrival(place, false, told).max(said);
         if said > 0 && ready > said {
             self.delay(core, line, said, ready);
         }
         Cycle(ready)
+    }
+
+    /// A line whose page is not known yet is not there, and holds its MSHRs, until it is asked for again at `until`, and for
+    /// longer than a hit of the first level takes.
+    fn hold(&mut self, core: usize, line: u64, said: u64, until: u64) {
+        let until = until + 2 * self.shared.awaits_beyond;
+        if until > said {
+            self.delay(core, line, said, until);
+        }
     }
 
     /// The page of the intermediate address `at`, which a load or a store of `va` accesses, is in `frame`. If it misses all
@@ -338,8 +350,11 @@ impl Hierarchy {
 
     /// The next load or store that has missed all caches and whose page is to be walked: its address, and when that was
     /// known.
-    pub fn take_missed(&mut self) -> Option<(PhysAddr, Cycle)> {
-        self.shared.intermediate.as_mut()?.take_missed()
+    pub fn take_missed(&mut self, core: usize) -> Option<(PhysAddr, Cycle)> {
+        let (at, missed) = self.shared.intermediate.as_mut()?.take_missed()?;
+        let said = self.shared.llc.arrives(at.line());
+        self.hold(core, at.line(), said, said);
+        Some((at, missed))
     }
 
     /// The virtual address of such a load or store, and whether its page has been stored to.
@@ -357,15 +372,17 @@ impl Hierarchy {
     /// The page of a line that a core has missed in all caches is known at `now`: main memory is read.
     pub fn know(&mut self, core: usize, at: PhysAddr, now: Cycle) {
         let line = at.line();
-        let Some(Known { place, socket, told }) = self.shared.intermediate.as_mut().and_then(|map| map.know(line))
-        else {
+        let Some(Known { place, socket }) = self.shared.intermediate.as_mut().and_then(|map| map.know(line)) else {
             return;
         };
+        let said = self.shared.llc.arrives(line);
         if self.shared.background {
             self.shared.advance(now.0);
         }
         let ready = self.shared.dram.read(place, false, socket, now.0);
-        self.delay(core, line, told, ready);
+        if said > 0 {
+            self.delay(core, line, said, ready);
+        }
     }
 
     /// From now on a core asks for lines of page tables ahead, or no longer: main memory reads them only when it is told to
@@ -453,6 +470,8 @@ impl Hierarchy {
     /// page of a line before an access to that line misses all caches.
     pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
         self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
+        // A line whose page is not known yet is said to be there sooner than it can.
+        self.shared.awaits_beyond = self.cores.iter().map(|core| core.l1d.cache.latency).max().unwrap_or(0);
     }
 
     /// Whether any cache on a core's path to memory holds the line, or is waiting for it.

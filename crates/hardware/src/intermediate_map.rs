@@ -15,9 +15,8 @@ const STORED: u64 = 1 << 63;
 struct Missed {
     line: u64,
     socket: u8,
-    /// When it was known to miss, and when its line was said to arrive: before it can.
+    /// When it was known to miss.
     requested: u64,
-    told: u64,
     /// Its page is not known before.
     until: u64,
 }
@@ -27,8 +26,6 @@ pub(crate) struct Known {
     /// There.
     pub place: u64,
     pub socket: u8,
-    /// When it was said to arrive.
-    pub told: u64,
 }
 
 /// The frame of each page whose lines the caches index by intermediate address.
@@ -93,7 +90,7 @@ impl IntermediateMap {
     /// A load or a store of a line is known to miss all caches at `requested`. Returns when it is said to arrive.
     pub fn miss(&mut self, line: u64, socket: u8, requested: u64) -> u64 {
         let told = requested + 1;
-        self.missed.push(Missed { line, socket, requested, told, until: told });
+        self.missed.push(Missed { line, socket, requested, until: told });
         self.new += 1;
         told
     }
@@ -118,8 +115,8 @@ impl IntermediateMap {
     /// The page of a line that has missed is known.
     pub fn know(&mut self, line: u64) -> Option<Known> {
         let at = self.missed.iter().position(|missed| missed.line == line)?;
-        let Missed { socket, told, .. } = self.missed.remove(at);
-        Some(Known { place: self.line(line).unwrap_or(line), socket, told })
+        let Missed { socket, .. } = self.missed.remove(at);
+        Some(Known { place: self.line(line).unwrap_or(line), socket })
     }
 
     /// The cycle at which the current miss knows its frame. The next miss must set it again.

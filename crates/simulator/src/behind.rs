@@ -60,7 +60,7 @@ impl Machine {
     pub(crate) fn wait_behind(&mut self, number: usize, place: Option<u32>) -> Result<(), Stop> {
         let place = place.unwrap_or(UNKNOWN);
         let mut waits = false;
-        while let Some((at, missed)) = self.hw.hierarchy.take_missed() {
+        while let Some((at, missed)) = self.hw.hierarchy.take_missed(number) {
             if self.hw.cores[number].mmu.holds_behind(at) {
                 // The TLB there has it: no walk.
                 self.walk_behind(number, Waiting { at, missed, place }, missed)?;

@@ -45,6 +45,9 @@ pub(super) struct Shared {
     /// Evicted dirty lines whose successors have been asked for ahead and are not sent yet.
     pub(super) ahead: Vec<Leaving>,
     pub(super) evicting: Due<UnderWay>,
+    /// Cycles after which an access is told that its line is there, if that comes from main memory, at least.
+    #[state(skip)]
+    pub(super) awaits_beyond: u64,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     #[state(each)]
     pub(super) intermediate: Option<Box<IntermediateMap>>,

@@ -369,7 +369,8 @@ fn misses_of_all_caches_wait_for_the_walks_of_their_pages() {
     for walkers in [1, 4, 16] {
         walks_of_take_the_same_time("midgard", &[], "gups", (walkers, 4 * INSTRUCTIONS), 0.02);
     }
-    walks_take_the_same_time("midgard", &["dram.model=\"fixed\""], "sysbench-memory", 4, 0.01);
+    // Loads of lines that others wait for do not have them before the page is known.
+    walks_take_the_same_time("midgard", &[], "bfs", 4, 0.02);
 }
 
 #[test]
