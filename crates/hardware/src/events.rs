@@ -21,8 +21,6 @@ pub enum EventKind {
     Admit,
     /// The page walk of an access gets its walker, as was said.
     Begin,
-    /// The page of a line that has missed all caches is known, as was said. The place is that of its walk.
-    Known,
 }
 
 /// An event of a window.
@@ -247,8 +245,7 @@ fn event(at: u64, what: u32) -> Event {
         3 => EventKind::Arrive,
         4 => EventKind::Own,
         5 => EventKind::Admit,
-        6 => EventKind::Begin,
-        _ => EventKind::Known,
+        _ => EventKind::Begin,
     };
     Event { at, place: (what & !LAST) >> KIND_BITS, kind }
 }

@@ -1,7 +1,6 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
 use crate::awaited::OthersInFlight;
-use crate::behind::WalksBehind;
 use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
@@ -91,8 +90,6 @@ pub(crate) struct Core {
     pub others: OthersInFlight,
     /// Accesses that have joined walks which wait for walkers.
     pub joined: Vec<Joined>,
-    /// Page walks behind the caches.
-    pub behind: WalksBehind,
     /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.
@@ -364,7 +361,6 @@ impl State for Core {
             awaited_table: _,
             // All walks have ended.
             joined: _,
-            behind,
             others: _,
             process: _,
             processes: _,
@@ -396,7 +392,6 @@ impl State for Core {
         mmu.state(archive);
         traffic.state(archive);
         slowest_walk_load.state(archive);
-        behind.state(archive);
         generation.state(archive);
         hypervisor_generation.state(archive);
         batch_number.state(archive);

@@ -211,12 +211,12 @@ impl Machine {
     }
 
     /// Dispatches a load or a store. One that faults is alone in the window: what is older completes before.
-    /// So is each access through an intermediate address space whose page is not walked behind the caches
-    /// ([`Hardware::walks_behind`]), because the caches learn the frame of the next miss only.
+    /// So is each access through an intermediate address space, because the caches learn the frame of the
+    /// next miss only.
     #[inline(always)]
     fn dispatch(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
         let (access, last) = (data_access(record), last_byte(record));
-        let overlaps = (self.hw.path() != TranslationPath::Intermediate || self.hw.walks_behind())
+        let overlaps = self.hw.path() != TranslationPath::Intermediate
             && self.is_mapped(number, record.va, access)
             && ((last.0 ^ record.va.0) >> 12 == 0 || self.is_mapped(number, last, access));
         if !overlaps {
@@ -283,12 +283,6 @@ impl Machine {
                 cores[number].arrive(number, hierarchy, event);
                 Ok(())
             }
-            EventKind::Begin if self.hw.path() == TranslationPath::Intermediate => self.begin_behind(number, event),
-            EventKind::Known => {
-                let Hardware { cores, hierarchy, .. } = &mut self.hw;
-                cores[number].know_behind(number, hierarchy, event);
-                Ok(())
-            }
             EventKind::Begin => {
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
                 let core = &mut cores[number];
@@ -303,7 +297,7 @@ impl Machine {
             EventKind::Admit => {
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
                 cores[number].admit(number, hierarchy, Cycle(event.at));
-                if self.hw.walks_behind() { self.wait_behind(number, None) } else { Ok(()) }
+                Ok(())
             }
         }
     }
@@ -358,12 +352,6 @@ impl Machine {
     /// A load or a store asks the memory hierarchy for its line at `asked`.
     #[inline]
     fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
-        self.ask_caches(number, place, asked, flight)?;
-        if self.hw.walks_behind() { self.wait_behind(number, Some(place)) } else { Ok(()) }
-    }
-
-    #[inline(always)]
-    fn ask_caches(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
         let in_one_page = (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0;
         if in_one_page && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration()) {

@@ -6,7 +6,7 @@ use crate::hosted::Effect;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use crate::timeline::{Action, Recording};
-use ambulator_base::{Archive, Counters, Cycle, FRAME_BYTES, State, watch};
+use ambulator_base::{Archive, Counters, Cycle, FRAME_BYTES, State};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{CorePort, Mmu};
@@ -202,13 +202,6 @@ impl Hardware {
     /// A core's time for what happens besides its accesses; in functional mode that of the latest access.
     pub fn time_of(&self, number: usize) -> Cycle {
         if self.timing { self.cores[number].window.now() } else { self.untimed }
-    }
-
-    /// Whether loads and stores find out when they ask for their lines that they miss all caches, and their pages are walked
-    /// then.
-    #[inline(always)]
-    pub fn walks_behind(&self) -> bool {
-        self.path == TranslationPath::Intermediate && self.timing && self.hosted.is_none() && !watch::watched()
     }
 
     /// Calls `act` with a core's MMU and its port to memory.

@@ -2,7 +2,6 @@
 
 mod assemble;
 mod awaited;
-mod behind;
 mod bound;
 mod catalogue;
 mod census;

@@ -363,17 +363,6 @@ fn a_range_is_known_when_the_walk_of_its_table_has_ended() {
 }
 
 #[test]
-fn misses_of_all_caches_wait_for_the_walks_of_their_pages() {
-    // Midgard's walks begin when a load or a store has missed the last level, in the queue of those before them, and main
-    // memory is read when their lines have come.
-    for walkers in [1, 4, 16] {
-        walks_of_take_the_same_time("midgard", &[], "gups", (walkers, 4 * INSTRUCTIONS), 0.02);
-    }
-    // Loads of lines that others wait for do not have them before the page is known.
-    walks_take_the_same_time("midgard", &[], "bfs", 4, 0.02);
-}
-
-#[test]
 fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
     // Four lines of a set at the same time, of which main memory serves some later than it had said. After the warm-up
     // all pages are in it.
