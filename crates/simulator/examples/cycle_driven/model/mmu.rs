@@ -371,10 +371,7 @@ impl Mmu {
                 let entry = Entry { frame, shift, dirty };
                 self.second.fill(VirtAddr(page << 12), entry);
                 self.wake(page, entry, woken);
-                let (word, bits) = missing?;
-                memory.set_bits(word, bits);
-                let line = word.line();
-                Some(Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None })
+                missing.map(|(word, bits)| Mmu::set_bits(word, bits, memory))
             }
             Progress::Absent if miss.missed => {
                 self.begin_walk(page, events, woken);
@@ -539,6 +536,12 @@ impl Mmu {
         Mmu::load(walk.entry, Waiter::Walker(self.core, walker))
     }
 
+    /// Sets bits of an entry: the write of its line.
+    fn set_bits(at: PhysAddr, bits: u64, memory: &mut PhysicalMemory) -> Request {
+        memory.set_bits(at, bits);
+        Request { write: true, ..Mmu::load(at, Waiter::None) }
+    }
+
     fn load(at: PhysAddr, waiter: Waiter) -> Request {
         Request { line: at.line(), write: false, pc: 0, at: at.line() * 64, prefetch: false, waiter }
     }
@@ -592,9 +595,7 @@ impl Mmu {
         self.start(events, woken);
         let mut requests = Vec::new();
         if missing != 0 {
-            memory.set_bits(at, missing);
-            let line = at.line();
-            requests.push(Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None });
+            requests.push(Mmu::set_bits(at, missing, memory));
         }
         if let (Some(ranges), true) = (&mut self.ranges, pte & RANGED != 0) {
             let loads = ranges.begin(walk.page).into_iter();
