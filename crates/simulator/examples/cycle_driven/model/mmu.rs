@@ -580,16 +580,17 @@ impl Mmu {
         self.walkers[walker] = None;
         self.counts.walks += 1;
         self.counts.walk_cycles += events.now - walk.started;
+        let frame = pte & FRAME & !((1 << walk.shift) - 1);
+        let entry = Entry { frame, shift: walk.shift, dirty: pte & DIRTY != 0 };
         if let (Some(line), Some(sides)) = (walk.line, &mut self.sides) {
-            let frame = (pte & FRAME & !((1 << walk.shift) - 1)) >> 12 | (walk.page & ((1 << (walk.shift - 12)) - 1));
+            let frame = entry.physical(VirtAddr(walk.page << 12)).0 >> 12;
             events.after(self.controller, Event::Read(sides.read(line, frame)));
             self.start(events, woken);
             return Vec::new();
         }
         let store = self.pending[&walk.page].stores();
         let missing = (ACCESSED | if store { DIRTY } else { 0 }) & !pte;
-        let frame = pte & FRAME & !((1 << walk.shift) - 1);
-        let entry = Entry { frame, shift: walk.shift, dirty: (pte | missing) & DIRTY != 0 };
+        let entry = Entry { dirty: (pte | missing) & DIRTY != 0, ..entry };
         self.second.fill(VirtAddr(walk.page << 12), entry);
         self.wake(walk.page, entry, woken);
         self.start(events, woken);
