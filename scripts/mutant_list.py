@@ -887,6 +887,27 @@ MUTANTS = [
         "-p ambulator-simulator --test machines a_range_is_known_when",
     ),
     Mutant(
+        "a-page-behind-the-caches-is-known-when-its-walk-was-said-to-end",
+        f"{SIMULATOR}/behind.rs",
+        "        if late > 0 {\n            hierarchy.expect",
+        "        if false {\n            hierarchy.expect",
+        "-p ambulator-simulator --test machines misses_of_all_caches",
+    ),
+    Mutant(
+        "a-line-whose-page-is-not-known-holds-no-mshr",
+        f"{HARDWARE}/hierarchy.rs",
+        "self.hold(core, line, said, until.max(now.0 + ASKS_AGAIN));",
+        "self.hold(core, line, said, 0);",
+        "-p ambulator-simulator --test machines a_line_whose_page",
+    ),
+    Mutant(
+        "a-walk-behind-the-caches-begins-at-once",
+        f"{SIMULATOR}/behind.rs",
+        "if self.hw.cores[number].mmu.holds_behind(at) {",
+        "if missed.0 > 0 || self.hw.cores[number].mmu.holds_behind(at) {",
+        "-p ambulator-simulator --test machines misses_of_all_caches",
+    ),
+    Mutant(
         "a-walk-after-a-search-in-vain-asks-when-that-was-said-to-end",
         f"{SIMULATOR}/waiting_walks.rs",
         "self.mmu.ask_for_walker(arrives);",

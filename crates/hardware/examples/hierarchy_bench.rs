@@ -153,7 +153,7 @@ fn run(core: &mut CoreWindow, record: &Record, mut access: impl FnMut(&Record, C
         let mut flight = core.in_flight(event.place);
         if event.kind == EventKind::Issue {
             (flight.issued, flight.translated) = (Cycle(event.at), Cycle(event.at));
-            if !core.locate(event.place, &flight, flight.translated) {
+            if !core.locate(event.place, &flight) {
                 return;
             }
         }

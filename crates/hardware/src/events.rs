@@ -21,6 +21,8 @@ pub enum EventKind {
     Admit,
     /// The page walk of an access gets its walker, as was said.
     Begin,
+    /// The page of a line that has missed all caches is known, as was said. The place is that of its walk.
+    Known,
 }
 
 /// An event of a window.
@@ -245,7 +247,8 @@ fn event(at: u64, what: u32) -> Event {
         3 => EventKind::Arrive,
         4 => EventKind::Own,
         5 => EventKind::Admit,
-        _ => EventKind::Begin,
+        6 => EventKind::Begin,
+        _ => EventKind::Known,
     };
     Event { at, place: (what & !LAST) >> KIND_BITS, kind }
 }
@@ -265,14 +268,14 @@ mod tests {
             let mut now = 5000;
             for _ in 0..10_000u32 {
                 if plain.len() < 64 {
-                    use EventKind::{Admit, Arrive, Ask, Issue, Join, Own};
-                    let kind = [Issue, Ask, Join, Arrive, Own, Admit][random.below(6) as usize];
+                    use EventKind::{Admit, Arrive, Ask, Begin, Issue, Join, Known, Own};
+                    let kind = [Issue, Ask, Join, Arrive, Own, Admit, Begin, Known][random.below(8) as usize];
                     // Seldom before the last event.
                     let at = now + random.below(span) - random.below(1 + span / 8) * u64::from(random.below(9) == 0);
                     let place = random.below(1 << PLACE_BITS) as u32;
                     queue.push(at, place as usize, kind);
                     plain.push((at, place, kind));
-                    plain.sort_unstable_by_key(|&(at, place, kind)| (at, kind == Join, place, kind));
+                    plain.sort_unstable_by_key(|&(at, place, kind)| (at, matches!(kind, Join | Begin), place, kind));
                 }
                 while !plain.is_empty() && (plain.len() == 64 || random.below(2) == 0) {
                     let (at, place, kind) = plain.remove(0);

@@ -12,7 +12,7 @@ mod unawaited;
 
 use crate::cache::{Cache, Class, DIRTY, SPECULATIVE, TABLE};
 use crate::copies::{Copies, CopyId};
-use crate::intermediate_map::IntermediateMap;
+use crate::intermediate_map::{IntermediateMap, Known};
 use crate::main_memory::MainMemory;
 use crate::prefetch::Prefetcher;
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
@@ -28,6 +28,9 @@ use unawaited::{Due, UnderWay};
 /// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
 const LARGE_LLC: u64 = 6 << 20;
+
+/// After so many cycles, who waits for a line whose page is not known yet asks again.
+const ASKS_AGAIN: u64 = 16;
 
 /// The outcome of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
@@ -142,6 +145,7 @@ impl Hierarchy {
                 ahead: Vec::new(),
                 evicting: Due::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
+                awaits_beyond: spec.llc.latency,
                 intermediate: None,
             },
         }
@@ -277,7 +281,7 @@ impl Hierarchy {
     /// ask for [`Hierarchy::arrival`] when that time has come.
     #[inline(always)]
     pub fn awaits_memory(&self, asked: Cycle, ready: Cycle) -> bool {
-        ready.0 > asked.0 + self.shared.llc.latency
+        ready.0 > asked.0 + self.shared.awaits_beyond
     }
 
     /// Of the cache that served an access of a core's page walk: its latency, and when the line has arrived there or will.
@@ -297,12 +301,120 @@ impl Hierarchy {
     #[inline]
     pub fn arrival(&mut self, core: usize, at: PhysAddr, is_table: bool, told: Cycle) -> Cycle {
         let line = at.line();
+        if self.shared.intermediate.is_some() && !is_table {
+            return self.arrival_behind(core, line, told.0);
+        }
         let place = self.shared.place_of(line);
         let ready = self.shared.dram.arrival(place, is_table, told.0);
         if ready > told.0 {
             self.delay(core, line, told.0, ready);
         }
         Cycle(ready)
+    }
+
+    /// The same of a line with an intermediate address, whose page may not be known yet: it is asked for again.
+    #[cold]
+    fn arrival_behind(&mut self, core: usize, line: u64, told: u64) -> Cycle {
+        // As far as has been said.
+        let said = self.shared.llc.arrives(line);
+        if let Some(until) = self.shared.intermediate.as_ref().and_then(|map| map.unknown(line)) {
+            let until = until.max(told + ASKS_AGAIN);
+            self.hold(core, line, said, until);
+            return Cycle(until);
+        }
+        let place = self.shared.place_of(line);
+        let ready = self.shared.dram.arrival(place, false, told).max(said);
+        if said > 0 && ready > said {
+            self.delay(core, line, said, ready);
+        }
+        Cycle(ready)
+    }
+
+    /// Whether pages of lines that miss all caches are walked behind them.
+    pub fn walks_behind(&self) -> bool {
+        self.shared.intermediate.is_some()
+    }
+
+    /// As far as is known now, of a line that an access has found before.
+    pub fn found_before(&self, at: PhysAddr, found: Access) -> Access {
+        match self.shared.intermediate {
+            None => found,
+            Some(_) => Access { ready: found.ready.max(Cycle(self.shared.llc.arrives(at.line()))), ..found },
+        }
+    }
+
+    /// Whether the page of a line that has missed all caches is not known yet.
+    pub fn is_unknown(&self, at: PhysAddr) -> bool {
+        self.shared.is_unknown(at.line())
+    }
+
+    /// Before a core asks for a line at `now`: its lines whose pages are not known yet hold their MSHRs.
+    pub fn hold_unknown(&mut self, core: usize, now: Cycle) {
+        let mut number = 0;
+        while let Some(map) = &self.shared.intermediate
+            && let Some(missed) = map.missed_by(core, number)
+        {
+            if let Some((line, until)) = missed {
+                let said = self.shared.llc.arrives(line);
+                self.hold(core, line, said, until.max(now.0 + ASKS_AGAIN));
+            }
+            number += 1;
+        }
+    }
+
+    /// A line whose page is not known yet is not there, and holds its MSHRs, until it is asked for again at `until`, and for
+    /// longer than a hit of the first level takes.
+    fn hold(&mut self, core: usize, line: u64, said: u64, until: u64) {
+        let until = until + 2 * self.shared.awaits_beyond;
+        if until > said {
+            self.delay(core, line, said, until);
+        }
+    }
+
+    /// The page of the intermediate address `at`, which a load or a store of `va` accesses, is in `frame`. If it misses all
+    /// caches, [`Hierarchy::take_missed`] tells of it, and main memory is read once [`Hierarchy::know`] says that its page
+    /// has been walked.
+    pub fn place_intermediate(&mut self, at: PhysAddr, va: VirtAddr, frame: Pfn, is_store: bool) {
+        if let Some(map) = &mut self.shared.intermediate {
+            map.place(at, va, frame, is_store);
+        }
+    }
+
+    /// The next load or store that has missed all caches and whose page is to be walked: its address, and when that was
+    /// known.
+    pub fn take_missed(&mut self, core: usize) -> Option<(PhysAddr, Cycle)> {
+        let (at, missed) = self.shared.intermediate.as_mut()?.take_missed(core)?;
+        let said = self.shared.llc.arrives(at.line());
+        self.hold(core, at.line(), said, said);
+        Some((at, missed))
+    }
+
+    /// The virtual address of such a load or store, and whether its page has been stored to.
+    pub fn missed(&self, at: PhysAddr) -> (VirtAddr, bool) {
+        self.shared.intermediate.as_ref().map_or((VirtAddr(at.0), false), |map| map.placed(at))
+    }
+
+    /// The page of a line that has missed all caches is said to be known at `until`.
+    pub fn expect(&mut self, at: PhysAddr, until: Cycle) {
+        if let Some(map) = &mut self.shared.intermediate {
+            map.expect(at.line(), until.0);
+        }
+    }
+
+    /// The page of a line that a core has missed in all caches is known at `now`: main memory is read.
+    pub fn know(&mut self, core: usize, at: PhysAddr, now: Cycle) {
+        let line = at.line();
+        let Some(Known { place, socket }) = self.shared.intermediate.as_mut().and_then(|map| map.know(line)) else {
+            return;
+        };
+        let said = self.shared.llc.arrives(line);
+        if self.shared.background {
+            self.shared.advance(now.0);
+        }
+        let ready = self.shared.dram.read(place, false, socket, now.0);
+        if said > 0 {
+            self.delay(core, line, said, ready);
+        }
     }
 
     /// From now on a core asks for lines of page tables ahead, or no longer: main memory reads them only when it is told to
@@ -390,6 +502,8 @@ impl Hierarchy {
     /// page of a line before an access to that line misses all caches.
     pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
         self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
+        // A line whose page is not known yet is said to be there sooner than it can.
+        self.shared.awaits_beyond = self.cores.iter().map(|core| core.l1d.cache.latency).max().unwrap_or(0);
     }
 
     /// Whether any cache on a core's path to memory holds the line, or is waiting for it.

@@ -128,6 +128,23 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
+    /// Whether the TLB after the caches holds the page of an intermediate address. Changes nothing.
+    pub fn holds_behind(&self, at: PhysAddr) -> bool {
+        let back = self.sides.as_ref().and_then(|sides| sides.back.as_ref());
+        back.is_some_and(|back| back.peek(self.asid(), VirtAddr(at.0), PageSize::SIZE_4K).is_some())
+    }
+
+    /// A walk behind the caches has waited for so many cycles for a walker.
+    pub fn wait_behind(&mut self, cycles: u64) {
+        self.counters.walker_queue_cycles += cycles;
+        self.counters.mmu_cycles += cycles;
+    }
+
+    /// When a walker is free for a walk at `now`.
+    pub fn walker_free(&self, now: Cycle) -> Cycle {
+        self.bounded_walker(now)
+    }
+
     /// A TLB shootdown on a machine with a front side: the page walker's caches and the back-side TLB are
     /// indexed by intermediate address, so the whole address space is invalidated there.
     pub fn invalidate_sides(&mut self, what: Invalidation) {

@@ -1,6 +1,7 @@
 //! Assembles a machine from a spec.
 
 use crate::awaited::OthersInFlight;
+use crate::behind::WalksBehind;
 use crate::catalogue::catalogue;
 use crate::checkpoint::CheckpointPlace;
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
@@ -145,6 +146,7 @@ impl Machine {
                 slowest_walk_load: 0,
                 awaited_table: AwaitedTable::default(),
                 joined: Vec::new(),
+                behind: WalksBehind::new(),
                 others: OthersInFlight::new(),
                 process,
                 processes: vec![(ProcessId(0), process)],

@@ -136,22 +136,35 @@ impl Core {
             };
             late
         } else {
-            let walk = walk.walk();
-            let arrives = Cycle(told.0.saturating_sub(walk.after));
-            let mut last = walk.table.map_or(arrives, |at| hierarchy.arrival(number, at, true, arrives));
-            if walk.others {
-                last = last.max(self.others.of(walk.on_walker, walk.number).last_arrival(number, hierarchy));
-            }
-            let late = last.since(arrives);
-            if late > 0 {
-                let on_walker = walk.on_walker.then_some(walk.number);
-                self.mmu.delay_walk(on_walker, va, told, late);
-            }
-            late
+            self.walk_late(number, hierarchy, told, va, walk)
         };
         if late > 0 {
             self.window.ask_later(event.place, told.after(late));
         }
         late > 0
+    }
+
+    /// By how many cycles a walk of `va`, which was said to end so that an access is translated at `told`, is late.
+    #[inline(always)]
+    pub fn walk_late(
+        &mut self,
+        number: usize,
+        hierarchy: &mut Hierarchy,
+        told: Cycle,
+        va: VirtAddr,
+        walk: AwaitedWalk,
+    ) -> u64 {
+        let walk = walk.walk();
+        let arrives = Cycle(told.0.saturating_sub(walk.after));
+        let mut last = walk.table.map_or(arrives, |at| hierarchy.arrival(number, at, true, arrives));
+        if walk.others {
+            last = last.max(self.others.of(walk.on_walker, walk.number).last_arrival(number, hierarchy));
+        }
+        let late = last.since(arrives);
+        if late > 0 {
+            let on_walker = walk.on_walker.then_some(walk.number);
+            self.mmu.delay_walk(on_walker, va, told, late);
+        }
+        late
     }
 }

@@ -1,12 +1,13 @@
 //! One simulated core: its window, its MMU, and its position in its program.
 
 use crate::awaited::OthersInFlight;
+use crate::behind::WalksBehind;
 use crate::execute::WALKED;
 use crate::look_ahead::LookAhead;
 use crate::profile::Misses;
 use crate::stream::SharedStream;
 use crate::waiting_walks::Joined;
-use ambulator_base::{AccessKind, Archive, Batch, Cycle, LINE_BYTES, PhysAddr, ProcessId, Record, RecordKind, State};
+use ambulator_base::{AccessKind, Archive, Batch, Cycle, PhysAddr, ProcessId, Record, RecordKind, State};
 use ambulator_hardware::{
     Access, BY_JOINED_WALK, BY_L2_TLB, CoreWindow, Event, Hierarchy, InFlightAccess, Served, Stalled,
 };
@@ -90,6 +91,8 @@ pub(crate) struct Core {
     pub others: OthersInFlight,
     /// Accesses that have joined walks which wait for walkers.
     pub joined: Vec<Joined>,
+    /// Page walks behind the caches.
+    pub behind: WalksBehind,
     /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.
@@ -220,7 +223,7 @@ impl Core {
         }
     }
 
-    /// A load or a store asks for its line, or its two of a page, at `asked`. It waits if there is no MSHR for it in
+    /// A load or a store asks for its line, or its two, at `asked`. It waits if there is no MSHR for it in
     /// the first level.
     #[inline(always)]
     pub fn ask(&mut self, number: usize, hierarchy: &mut Hierarchy, place: u32, flight: &InFlightAccess, asked: Cycle) {
@@ -235,10 +238,12 @@ impl Core {
             Err(free) => return self.window.stall(place, *flight, asked, None, free),
         };
         if flight.crosses {
-            match self.request(number, hierarchy, flight, next_line(flight.at), asked) {
-                Ok(second) => (found, last) = later(flight, found, second),
+            match self.request(number, hierarchy, flight, flight.second, asked) {
+                Ok(second) => (found, last) = later(hierarchy, flight, found, second),
                 Err(free) => return self.window.stall(place, *flight, asked, Some(found), free),
             }
+            let place = self.window.place_of_arrival(place);
+            self.await_both(hierarchy, place, flight, last);
         }
         self.count_answer(hierarchy, flight, asked, found);
         self.complete(hierarchy, place, last, asked, found);
@@ -277,19 +282,23 @@ impl Core {
     /// An MSHR of the first level was said to be free about now: those that wait longest ask for their lines.
     #[inline(never)]
     pub fn admit(&mut self, number: usize, hierarchy: &mut Hierarchy, now: Cycle) {
-        while let Some(Stalled { flight, asked, first, .. }) = self.window.first_stalled() {
+        while let Some(Stalled { flight, asked, first, place }) = self.window.first_stalled() {
+            let found = first.map(|found| hierarchy.found_before(flight.at, found));
             let mut send = |at| hierarchy.try_access(number, at, flight.kind(), flight.pc, now);
-            let first = match first.map_or_else(|| send(flight.at), Ok) {
+            let first = match found.map_or_else(|| send(flight.at), Ok) {
                 Ok(first) => first,
                 Err(free) => return self.window.stay_stalled(None, free),
             };
-            let (found, last) = match flight.crosses.then(|| send(next_line(flight.at))) {
+            let (found, last) = match flight.crosses.then(|| send(flight.second)) {
                 None => (first, flight.at),
-                Some(Ok(second)) => later(&flight, first, second),
+                Some(Ok(second)) => later(hierarchy, &flight, first, second),
                 Some(Err(free)) => return self.window.stay_stalled(Some(first), free),
             };
             hierarchy.count_mshr_wait(number, now.since(asked));
             self.count_answer(hierarchy, &flight, asked, found);
+            if flight.crosses {
+                self.await_both(hierarchy, place, &flight, last);
+            }
             self.window.admitted(last, found, hierarchy.awaits_memory(now, found.ready));
         }
         hierarchy.keep_mshrs(number, false);
@@ -361,6 +370,7 @@ impl State for Core {
             awaited_table: _,
             // All walks have ended.
             joined: _,
+            behind,
             others: _,
             process: _,
             processes: _,
@@ -392,6 +402,7 @@ impl State for Core {
         mmu.state(archive);
         traffic.state(archive);
         slowest_walk_load.state(archive);
+        behind.state(archive);
         generation.state(archive);
         hypervisor_generation.state(archive);
         batch_number.state(archive);
@@ -410,15 +421,12 @@ impl State for Core {
     }
 }
 
-/// The line after that of `at`.
-fn next_line(at: PhysAddr) -> PhysAddr {
-    PhysAddr((at.line() + 1) * LINE_BYTES)
-}
-
-/// What an access of two lines waits for: the later of them, with what served the first.
-fn later(flight: &InFlightAccess, first: Access, second: Access) -> (Access, PhysAddr) {
-    if second.ready > first.ready {
-        (Access { ready: second.ready, ..first }, next_line(flight.at))
+/// What an access of two lines waits for: the later of them, with what served the first. A line whose page is not known yet
+/// comes later than is said.
+fn later(hierarchy: &Hierarchy, flight: &InFlightAccess, first: Access, second: Access) -> (Access, PhysAddr) {
+    let comes = |at, found: Access| (hierarchy.is_unknown(at), found.ready);
+    if comes(flight.second, second) > comes(flight.at, first) {
+        (Access { ready: second.ready, ..first }, flight.second)
     } else {
         (first, flight.at)
     }

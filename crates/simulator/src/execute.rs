@@ -211,12 +211,12 @@ impl Machine {
     }
 
     /// Dispatches a load or a store. One that faults is alone in the window: what is older completes before.
-    /// So is each access through an intermediate address space, because the caches learn the frame of the
-    /// next miss only.
+    /// So is each access through an intermediate address space whose page is not walked behind the caches
+    /// ([`Hardware::walks_behind`]), because the caches learn the frame of the next miss only.
     #[inline(always)]
     fn dispatch(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
         let (access, last) = (data_access(record), last_byte(record));
-        let overlaps = self.hw.path() != TranslationPath::Intermediate
+        let overlaps = (self.hw.path() != TranslationPath::Intermediate || self.hw.walks_behind())
             && self.is_mapped(number, record.va, access)
             && ((last.0 ^ record.va.0) >> 12 == 0 || self.is_mapped(number, last, access));
         if !overlaps {
@@ -279,8 +279,18 @@ impl Machine {
                 self.ask(number, event.place, Cycle(event.at), &flight)
             }
             EventKind::Arrive | EventKind::Own => {
+                let behind = self.hw.walks_behind();
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
-                cores[number].arrive(number, hierarchy, event);
+                match behind {
+                    false => cores[number].arrive(number, hierarchy, event),
+                    true => cores[number].arrive_behind(number, hierarchy, event),
+                }
+                Ok(())
+            }
+            EventKind::Begin if self.hw.path() == TranslationPath::Intermediate => self.begin_behind(number, event),
+            EventKind::Known => {
+                let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                cores[number].know_behind(number, hierarchy, event);
                 Ok(())
             }
             EventKind::Begin => {
@@ -295,9 +305,13 @@ impl Machine {
                 Ok(())
             }
             EventKind::Admit => {
+                let behind = self.hw.walks_behind();
                 let Hardware { cores, hierarchy, .. } = &mut self.hw;
+                if behind {
+                    hierarchy.hold_unknown(number, Cycle(event.at));
+                }
                 cores[number].admit(number, hierarchy, Cycle(event.at));
-                Ok(())
+                if behind { self.wait_behind(number, None) } else { Ok(()) }
             }
         }
     }
@@ -308,7 +322,7 @@ impl Machine {
         let access = data_access(record);
         let may_wait = self.hw.path() == TranslationPath::Conventional;
         self.hw.cores[number].awaited_table = AwaitedTable { may_wait, ..AwaitedTable::default() };
-        let (Located { at, ready, issued, known }, translation) =
+        let (Located { at, ready, issued, .. }, translation) =
             self.translate_data(number, record.pc, record.va, access, Cycle(event.at))?;
         let Hardware { cores, hierarchy, .. } = &mut self.hw;
         let core = &mut cores[number];
@@ -336,7 +350,7 @@ impl Machine {
             (flight.second, flight.translated) = (at, flight.translated.max(ready));
         }
         let core = &mut self.hw.cores[number];
-        let asks_at_once = core.window.locate(event.place, &flight, known);
+        let asks_at_once = core.window.locate(event.place, &flight);
         if let Some(waiting) = waiting {
             core.wait_for_walker(WaitingWalk { asks: !asks_at_once, ..waiting });
         }
@@ -352,6 +366,23 @@ impl Machine {
     /// A load or a store asks the memory hierarchy for its line at `asked`.
     #[inline]
     fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
+        if !self.hw.walks_behind() {
+            return self.ask_caches(number, place, asked, flight);
+        }
+        self.hw.hierarchy.hold_unknown(number, asked);
+        if (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0 {
+            self.ask_caches(number, place, asked, flight)?;
+        } else {
+            let (second, ready) = self.second_line(number, flight, asked)?;
+            let asked = asked.max(ready);
+            let Hardware { cores, hierarchy, .. } = &mut self.hw;
+            cores[number].ask(number, hierarchy, place, &flight.of_two_pages(second), asked);
+        }
+        self.wait_behind(number, Some(place))
+    }
+
+    #[inline(always)]
+    fn ask_caches(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
         let in_one_page = (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0;
         if in_one_page && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration()) {
@@ -366,10 +397,7 @@ impl Machine {
         }
         let (mut ready, served) = self.access(number, flight, access, asked)?;
         if splits(&flight.record) {
-            let (at, asked) = match access {
-                AccessKind::Store if self.hw.cores[number].window.asks_at_commit() => (flight.second, asked),
-                _ => self.second_half(number, flight, asked)?,
-            };
+            let (at, asked) = self.second_line(number, flight, asked)?;
             ready = ready.max(self.hw.hierarchy.access(number, at, access, flight.record.pc, asked).ready);
         }
         let Hardware { cores, hierarchy, .. } = &mut self.hw;
@@ -381,6 +409,14 @@ impl Machine {
             core.complete(hierarchy, place, flight.at, asked, Access { ready, served });
         }
         Ok(())
+    }
+
+    /// The second line of a load or a store of two pages that asks at `asked`, and when it asks for that.
+    fn second_line(&mut self, number: usize, flight: &InFlight, asked: Cycle) -> Result<(PhysAddr, Cycle), Stop> {
+        match data_access(&flight.record) {
+            AccessKind::Store if self.hw.cores[number].window.asks_at_commit() => Ok((flight.second, asked)),
+            _ => self.second_half(number, flight, asked),
+        }
     }
 
     /// Accesses the first line of a load or a store, and counts where it and its translation were found.

@@ -213,6 +213,7 @@ impl Machine {
     /// What precedes the translation fails.
     fn explain(&mut self, spec: &Spec, va: VirtAddr, access: AccessKind) -> Result<WalkSteps, Stop> {
         self.carry_out_everywhere()?;
+        self.hw.explain();
         let core = &mut self.hw.cores[0];
         // The last translation of a set is kept for the simulator's speed: hardware looks it up.
         core.mmu.forget_recent();

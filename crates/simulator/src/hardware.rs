@@ -22,6 +22,8 @@ pub(crate) struct Hardware {
     /// Where walkers' accesses enter the hierarchy.
     entry: EntryLevel,
     timing: bool,
+    /// A translation is explained: all of it happens at once.
+    explains: bool,
     /// Without time: pages are mapped, and nothing else happens.
     skipping: bool,
     /// Whether the machine was built to simulate time: it can do without for a while.
@@ -68,6 +70,7 @@ impl Hardware {
             path,
             entry,
             timing,
+            explains: false,
             skipping: false,
             has_time: timing,
             timed_before: false,
@@ -202,6 +205,18 @@ impl Hardware {
     /// A core's time for what happens besides its accesses; in functional mode that of the latest access.
     pub fn time_of(&self, number: usize) -> Cycle {
         if self.timing { self.cores[number].window.now() } else { self.untimed }
+    }
+
+    /// Whether loads and stores find out when they ask for their lines that they miss all caches, and their pages are walked
+    /// then. Who explains a translation sees both sides of the caches at once.
+    #[inline(always)]
+    pub fn walks_behind(&self) -> bool {
+        self.path == TranslationPath::Intermediate && self.timing && self.hosted.is_none() && !self.explains
+    }
+
+    /// From now on translations are explained.
+    pub fn explain(&mut self) {
+        self.explains = true;
     }
 
     /// Calls `act` with a core's MMU and its port to memory.
@@ -345,6 +360,8 @@ impl State for Hardware {
             kernel_time,
             ahead,
             hosted: _,
+            // Who explains a translation goes no further.
+            explains: _,
             effects: _,
         } = self;
         cores.iter_mut().for_each(|core| core.state(archive));

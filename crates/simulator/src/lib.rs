@@ -2,6 +2,7 @@
 
 mod assemble;
 mod awaited;
+mod behind;
 mod bound;
 mod catalogue;
 mod census;

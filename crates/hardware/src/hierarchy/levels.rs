@@ -45,6 +45,9 @@ pub(super) struct Shared {
     /// Evicted dirty lines whose successors have been asked for ahead and are not sent yet.
     pub(super) ahead: Vec<Leaving>,
     pub(super) evicting: Due<UnderWay>,
+    /// Cycles after which an access is told that its line is there, if that comes from main memory, at least.
+    #[state(skip)]
+    pub(super) awaits_beyond: u64,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     #[state(each)]
     pub(super) intermediate: Option<Box<IntermediateMap>>,
@@ -86,7 +89,11 @@ impl Shared {
         if let Some(map) = &mut self.intermediate {
             place = map.line(line).unwrap_or(line);
             if flags & TABLE == 0 {
-                requested = requested.max(map.take_known());
+                let known = map.take_known();
+                if known == 0 && class == Class::Demand && self.llc.is_timed() {
+                    return self.miss_unknown(slot, line, (flags, socket), now, admitted);
+                }
+                requested = requested.max(known);
             }
         }
         if self.background {
@@ -97,6 +104,29 @@ impl Shared {
             self.evicted(victim, socket, UnderWay { line, is_table: flags & TABLE != 0, told: ready });
         }
         (ready, Served::Dram)
+    }
+
+    /// A load or a store misses all caches, and its page is walked only now.
+    #[cold]
+    fn miss_unknown(
+        &mut self,
+        slot: Slot,
+        line: u64,
+        (flags, socket): (u8, u8),
+        now: u64,
+        admitted: u64,
+    ) -> (u64, Served) {
+        let requested = admitted + self.llc.latency;
+        let told = self.intermediate.as_mut().map_or(requested, |map| map.miss(line, socket, requested));
+        if let Some(victim) = self.llc.fill(slot, flags, now, admitted, told) {
+            self.evicted(victim, socket, UnderWay { line, is_table: false, told });
+        }
+        (told, Served::Dram)
+    }
+
+    /// Whether the page of a line that has missed all caches is not known yet.
+    pub(super) fn is_unknown(&self, line: u64) -> bool {
+        self.intermediate.as_ref().is_some_and(|map| map.unknown(line).is_some())
     }
 
     /// The line of main memory that holds a line of the caches.
@@ -139,6 +169,9 @@ impl Shared {
             if by.is_table && now < u64::MAX && self.dram.is_ahead(place) {
                 self.ahead.push(leaving);
                 return None;
+            }
+            if now < u64::MAX && self.is_unknown(by.line) {
+                return Some((now + super::ASKS_AGAIN, leaving));
             }
             let at = self.dram.arrival(place, by.is_table, by.told);
             if at > now {

@@ -4,7 +4,7 @@ use super::awaited_walk::AwaitedWalk;
 use crate::Served;
 use crate::cycle_stack::Cause;
 use crate::events::EventKind;
-use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, State, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, LINE_BYTES, PhysAddr, Record, RecordKind, State, VirtAddr};
 
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 pub(super) const AWAITED: u64 = 1 << 63;
@@ -126,8 +126,7 @@ pub struct InFlight {
     pub walk: AwaitedWalk,
 }
 
-/// A load or a store that accesses one line, or two lines of a page, as the machine sees it when one of its events
-/// happens.
+/// A load or a store that accesses one line, or two, as the machine sees it when one of its events happens.
 #[derive(Clone, Copy, Debug, Default, State)]
 pub struct InFlightAccess {
     /// The instruction.
@@ -136,8 +135,10 @@ pub struct InFlightAccess {
     pub va: VirtAddr,
     /// Whether it is a store.
     pub is_store: bool,
-    /// Whether it crosses into the next line.
+    /// Whether it crosses into the next line, and where that is.
     pub crosses: bool,
+    /// See `crosses`.
+    pub second: PhysAddr,
     /// When it issued, where its data are, and when that is known: once it is translated.
     pub issued: Cycle,
     /// See `issued`.
@@ -153,9 +154,14 @@ pub struct InFlightAccess {
 impl InFlight {
     /// A load or a store that accesses one line, or two of a page.
     pub fn of_one_page(&self) -> InFlightAccess {
+        self.of_two_pages(PhysAddr((self.at.line() + 1) * LINE_BYTES))
+    }
+
+    /// A load or a store that accesses one line, or two, of which `second` is the second.
+    pub fn of_two_pages(&self, second: PhysAddr) -> InFlightAccess {
         let InFlight { record, issued, at, translated, translation, walk, .. } = *self;
-        let (is_store, crosses) = (record.kind == RecordKind::Store, splits(&record));
-        InFlightAccess { pc: record.pc, va: record.va, is_store, crosses, issued, at, translated, translation, walk }
+        let (Record { pc, va, .. }, is_store, crosses) = (record, record.kind == RecordKind::Store, splits(&record));
+        InFlightAccess { pc, va, is_store, crosses, second, issued, at, translated, translation, walk }
     }
 }
 

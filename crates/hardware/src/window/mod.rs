@@ -221,6 +221,7 @@ impl CoreWindow {
             va: entry.va,
             is_store: entry.kind == RecordKind::Store,
             crosses: false,
+            second: entry.at,
             issued: Cycle(entry.issued),
             at: entry.at,
             translated: Cycle(entry.translated),
@@ -231,20 +232,18 @@ impl CoreWindow {
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
     /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
-    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later
-    /// than `flight.translated` where pages are translated after the last level.
-    pub fn locate(&mut self, place: u32, flight: &InFlight, known: Cycle) -> bool {
+    /// the store queue. Otherwise an [`EventKind::Ask`] follows.
+    pub fn locate(&mut self, place: u32, flight: &InFlight) -> bool {
         let entry = &mut self.entries[place as usize];
         entry.issued = flight.issued.0;
         entry.translation = flight.translation;
         entry.walk = flight.walk;
         entry.verified = flight.verified.0;
         entry.second = flight.second;
+        entry.translated = flight.translated.0;
         if entry.kind == RecordKind::Load {
-            entry.translated = known.0.max(flight.translated.0);
             return self.locate_load(place, flight.issued, flight.at, flight.translated);
         }
-        entry.translated = flight.translated.0;
         self.locate_store(place, flight.issued, flight.at, flight.translated);
         false
     }

@@ -25,7 +25,7 @@ pub struct Stalled {
     /// The first line of an access of two lines, if only the second waits.
     pub first: Option<Access>,
     /// A load's place in the window, a store's in the store queue.
-    place: u32,
+    pub place: u32,
 }
 
 impl CoreWindow {

@@ -3,7 +3,7 @@
 use super::CoreWindow;
 use super::awaited_walk::AwaitedWalk;
 use crate::Served;
-use crate::events::{Event, EventKind};
+use crate::events::{Event, EventKind, NO_PLACE};
 use crate::queues::UNKNOWN;
 use ambulator_base::{Cycle, PhysAddr, RecordKind};
 
@@ -27,6 +27,25 @@ impl CoreWindow {
     /// The page walk of the access at `place` is to get its walker at `start`: whether it does is asked then.
     pub fn begin_later(&mut self, place: u32, start: Cycle) {
         self.events.push(start.0, place as usize, EventKind::Begin);
+    }
+
+    /// A page behind the caches gets a walker at `start`, if it is free then.
+    pub fn walk_later(&mut self, start: Cycle) {
+        self.events.push(start.0, NO_PLACE, EventKind::Begin);
+    }
+
+    /// The page walk number `walk` behind the caches is said to end at `ready`.
+    pub fn know_later(&mut self, walk: u32, ready: Cycle) {
+        self.events.push(ready.0, walk as usize, EventKind::Known);
+    }
+
+    /// The page of the load at `place`, whose line at `at` has missed all caches, is known at `now`; `translation` says
+    /// how, as [`InFlight::translation`](crate::InFlight::translation).
+    pub fn known_behind(&mut self, place: u32, at: PhysAddr, now: Cycle, translation: u8) {
+        let entry = &mut self.entries[place as usize];
+        if entry.kind == RecordKind::Load && entry.done == UNKNOWN && entry.at == at {
+            (entry.translated, entry.translation) = (now.0, translation);
+        }
     }
 
     /// The access of an [`EventKind::Ask`] or [`EventKind::Join`] at `now` is translated. Returns whether it asks for its
@@ -80,6 +99,20 @@ impl CoreWindow {
             EventKind::Own => self.stores.stores[event.place as usize].at,
             _ => self.entries[event.place as usize].at,
         }
+    }
+
+    /// The load or the store of an [`EventKind::Arrive`] or [`EventKind::Own`] has one of its lines, and waits for the other.
+    pub fn await_other(&mut self, event: Event, at: PhysAddr) {
+        match event.kind {
+            EventKind::Own => self.stores.stores[event.place as usize].at = at,
+            _ => self.entries[event.place as usize].at = at,
+        }
+    }
+
+    /// Of a load or a store at `place`: the place of its events once it has asked for its line.
+    pub fn place_of_arrival(&self, place: u32) -> u32 {
+        let entry = &self.entries[place as usize];
+        if entry.kind == RecordKind::Store { entry.link } else { place }
     }
 
     /// The line of [`EventKind::Arrive`] or [`EventKind::Own`] is there at `ready`: now, or later than was said,

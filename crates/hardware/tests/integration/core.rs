@@ -37,7 +37,7 @@ fn carry_out(core: &mut CoreWindow, record: &Record, translated: u64, latency: u
         if kind == EventKind::Issue {
             (flight.issued, flight.translated) = (Cycle(at), Cycle(translated.max(at)));
             times.issued = at;
-            asked = core.locate(place, &flight, flight.translated).then_some(flight.translated.0);
+            asked = core.locate(place, &flight).then_some(flight.translated.0);
         }
         if let Some(asked) = asked {
             times.asked = asked;
@@ -182,7 +182,7 @@ fn a_store_commits_when_its_walk_ends_also_if_that_is_later_than_was_said() {
             waited,
         });
         let flight = InFlight { issued: Cycle(at), translated: Cycle(100), walk, ..core.in_flight(place) };
-        assert!(!core.locate(place, &flight, flight.translated));
+        assert!(!core.locate(place, &flight));
         if waited {
             // Nobody knows when it ends before it has a walker.
             assert_eq!(core.take_event(), None);
@@ -211,7 +211,7 @@ fn who_has_joined_a_walk_asks_after_all_others_of_its_cycle_and_commits_when_the
         let walk = AwaitedWalk::new(&walk);
         assert!(!core.locate_hit(joins, true, Cycle(1), PhysAddr(0), (Cycle(100), true)));
         let flight = InFlight { translated: Cycle(100), walk, ..core.in_flight(walks) };
-        assert!(!core.locate(walks, &flight, flight.translated));
+        assert!(!core.locate(walks, &flight));
         // The walk is late.
         for told in [100, 150] {
             assert_eq!(core.take_event(), Some(Event { at: told, place: walks, kind: EventKind::Ask }));
@@ -308,7 +308,7 @@ fn serialising_events_drain_the_window_and_cost_their_length() {
     core.serialize(2000);
     let issued = core.now();
     let flight = InFlight { issued, translated: issued, ..core.in_flight(place) };
-    assert!(core.locate(place, &flight, issued));
+    assert!(core.locate(place, &flight));
     core.complete(place, issued.after(10), Served::L1);
     assert!(core.retired_cycle().0 >= issued.0 + 10 && issued.0 >= 3500);
 }
@@ -336,7 +336,7 @@ fn verified_load(data: u64, verified: u64, flushes: bool) -> (u64, u64, u64) {
     if flushes {
         core.flush(Cycle(at + verified));
     }
-    assert!(core.locate(place, &flight, issued));
+    assert!(core.locate(place, &flight));
     core.complete(place, issued.after(data), Served::L1);
     let dependent = step(&mut core, &Record { dep1: 1, ..load(1) }, 1);
     let other = step(&mut core, &load(2), 1);
@@ -416,7 +416,7 @@ fn counters_restart_and_time_continues() {
 fn access(core: &mut CoreWindow, h: &mut Hierarchy, event: Event) {
     let flight = core.in_flight(event.place);
     let issued = Cycle(event.at);
-    assert!(core.locate(event.place, &InFlight { issued, translated: issued, ..flight }, issued));
+    assert!(core.locate(event.place, &InFlight { issued, translated: issued, ..flight }));
     let done = h.access(0, PhysAddr(flight.record.va.0), AccessKind::Load, flight.record.pc, issued);
     core.complete(event.place, done.ready, done.served);
 }
@@ -469,7 +469,7 @@ fn loads_wait_for_an_mshr_until_the_line_that_holds_it_has_come() {
         let event = core.dispatch(&Record { va: VirtAddr(line), ..load(0) }).unwrap();
         let (at, issued) = (PhysAddr(line), Cycle(event.at + 1000));
         let flight = InFlight { issued, at, translated: issued, ..core.in_flight(event.place) };
-        assert!(core.locate(event.place, &flight, issued));
+        assert!(core.locate(event.place, &flight));
         (event.place, flight.of_one_page())
     };
     let ask =
@@ -588,7 +588,7 @@ fn carry_out_in_order(core: &mut CoreWindow, event: Event, random: &mut Random, 
     if kind == EventKind::Issue {
         let translated = Cycle(at + [0, 7, 150][random.below(3) as usize]);
         (flight.issued, flight.translated) = (Cycle(at), translated);
-        asks = core.locate(place, &flight, translated);
+        asks = core.locate(place, &flight);
     }
     if asks {
         let level = random.below(3) as usize;

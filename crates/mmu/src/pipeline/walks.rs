@@ -257,6 +257,11 @@ impl Mmu {
         (self.timing && !port.is_recorded()).then_some(&self.walkers)
     }
 
+    /// When a walk that asks at `now` gets a walker.
+    pub(crate) fn bounded_walker(&self, now: Cycle) -> Cycle {
+        self.walkers.earliest_start(now).0
+    }
+
     /// A walk for which nobody waits takes so many cycles of a walker.
     pub(crate) fn occupy_walker(&mut self, asked: Cycle, cycles: u64) {
         self.walkers.occupy_behind(asked, cycles);

@@ -6,7 +6,7 @@ use crate::Stop;
 use crate::hardware::Hardware;
 use crate::machine::Located;
 use ambulator_base::watch::{self, Step, StepKind};
-use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, Pfn, VirtAddr};
 use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 use ambulator_os::Kernel;
 
@@ -21,11 +21,35 @@ impl Translator<'_> {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        let (_, now) = self.page_state_when_allowed(number, va, access, now, &mut 0)?;
+        let (state, now) = self.page_state_when_allowed(number, va, access, now, &mut 0)?;
+        let frame = state.frame().start().offset(va.0 & 0xfff).pfn();
+        if access != AccessKind::Fetch && self.hw.walks_behind() {
+            return self.translate_before_caches(number, va, access, frame, now);
+        }
         let before = self.hw.before_recorded(number);
         let located = self.translate_on_both_sides(number, va, access, now)?;
         self.hw.record_translation(number, (va, access), (now, located.ready.max(located.known)), before);
         Ok(located)
+    }
+
+    /// The intermediate address of a load or a store of a page that needs no fault. If it misses all caches, its page is
+    /// walked when that is known.
+    fn translate_before_caches(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        frame: Pfn,
+        now: Cycle,
+    ) -> Result<Located, Stop> {
+        let before = self.hw.before_recorded(number);
+        let memories = self.os.memories_mut();
+        let Some((at, ready)) = self.hw.with_port(number, memories, |mmu, port| mmu.front_side(va, now, port)) else {
+            return Err(self.mismatch(number, va, None, access));
+        };
+        self.hw.hierarchy.place_intermediate(at, va, frame, access == AccessKind::Store);
+        self.hw.record_translation(number, (va, access), (now, ready), before);
+        Ok(Located { at, ready, issued: now, known: ready })
     }
 
     /// As [`Translator::translate_by_intermediate`], of a page that needs no fault.

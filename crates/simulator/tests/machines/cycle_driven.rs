@@ -363,6 +363,33 @@ fn a_range_is_known_when_the_walk_of_its_table_has_ended() {
 }
 
 #[test]
+fn misses_of_all_caches_wait_for_the_walks_of_their_pages() {
+    // Midgard's walks begin when a load or a store has missed the last level, in the queue of those before them, and main
+    // memory is read when their lines have come.
+    for walkers in [1, 4, 16] {
+        walks_of_take_the_same_time("midgard", &[], "gups", (walkers, 4 * INSTRUCTIONS), 0.02);
+    }
+    // Loads of lines that others wait for do not have them before the page is known.
+    walks_take_the_same_time("midgard", &[], "bfs", 4, 0.02);
+    // Rows that begin anywhere in a line, and some that cross a page.
+    walks_take_the_same_time("midgard", &["l1d.mshrs=1"], "dlrm", 4, 0.01);
+}
+
+#[test]
+fn a_line_whose_page_is_not_known_holds_its_mshr() {
+    // Loads of two lines each. Nobody asks for the first again while the second waits for an MSHR.
+    let mut program = Scripted::new(BYTES);
+    program.touch(DATA, BYTES, true).begin();
+    (0..LOADS / 2).for_each(|i| _ = program.access(RecordKind::Load, DATA + i * 8 * 128 + 60, 0, 0));
+    for mshrs in ["l1d.mshrs=1", "l1d.mshrs=2", "l1d.mshrs=4"] {
+        let settings = ["dram.model=\"fixed\"", "dram.fixed_ns=60", mshrs];
+        let theirs = reference_takes("midgard", &settings, &program);
+        let ours = run("midgard", &settings, &program).cycles as f64 / LOADS as f64;
+        assert!((ours / theirs - 1.0).abs() < 0.01, "{mshrs}: {ours:.1} and {theirs:.1} cycles a load");
+    }
+}
+
+#[test]
 fn what_a_tlb_in_main_memory_translates_waits_for_its_lines() {
     // Four lines of a set at the same time, of which main memory serves some later than it had said. After the warm-up
     // all pages are in it.

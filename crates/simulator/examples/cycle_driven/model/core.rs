@@ -400,10 +400,12 @@ impl Core {
         }
     }
 
-    /// Midgard's second-level look-aside buffer has looked up the address of a part of an access.
-    pub fn front_side(&mut self, part: Part, va: VirtAddr, shared: &mut Shared) {
-        let at = self.mmu.sides.as_mut().map(|sides| sides.second(va, &shared.kernel.memory));
-        self.translated(part, at.expect("Midgard's buffers"), shared);
+    /// Midgard's second-level look-aside buffer has looked a page up.
+    pub fn front_side(&mut self, page: u64, shared: &mut Shared) {
+        let sides = self.mmu.sides.as_mut().expect("Midgard's buffers");
+        for Answer { part, at } in sides.second(page, &shared.kernel.memory) {
+            self.translated(part, at, shared);
+        }
     }
 
     /// A walker has evaluated a model.

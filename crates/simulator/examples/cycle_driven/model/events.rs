@@ -79,8 +79,8 @@ pub enum Event {
     RestSegsLooked(usize, u64),
     /// The range TLB's result for a page of a core.
     Ranges(usize, u64),
-    /// Midgard's second-level look-aside buffer has looked an address of a core up, for a part of an access.
-    FrontSide(usize, Part, VirtAddr),
+    /// Midgard's second-level look-aside buffer has looked a page of a core up.
+    FrontSide(usize, u64),
     /// A line that has missed all caches: its page is to be walked.
     BackSide(u64),
     /// A walker of a core has evaluated a model.

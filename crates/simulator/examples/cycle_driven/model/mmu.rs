@@ -254,8 +254,8 @@ impl Mmu {
     pub fn translate(&mut self, part: Part, va: VirtAddr, kind: AccessKind, events: &mut Events) -> Option<PhysAddr> {
         if let Some(sides) = &mut self.sides {
             let known = sides.first(va);
-            if known.is_none() {
-                events.after(sides.settings.latency, Event::FrontSide(self.core, part, va));
+            if known.is_none() && sides.ask(part, va) {
+                events.after(sides.settings.latency, Event::FrontSide(self.core, va.0 >> 12));
             }
             return known;
         }

@@ -449,7 +449,7 @@ impl Reference {
             Event::Ready(Waiter::RestSegs(core, line)) => cores[core].rest_segs_arrived(line, shared),
             Event::Ranges(core, page) => cores[core].ranges_looked(page, shared),
             Event::Ready(Waiter::Ranges(core)) => cores[core].ranges_arrived(shared),
-            Event::FrontSide(core, part, va) => cores[core].front_side(part, va, shared),
+            Event::FrontSide(core, page) => cores[core].front_side(page, shared),
             Event::BackSide(line) => cores[0].mmu.begin_back_side(line, events),
             Event::Evaluated(core, walker) => cores[core].evaluated(walker, shared),
             Event::WalkBegins(core, walker) => cores[core].prefetch_walk(walker, shared),

@@ -1,6 +1,8 @@
 //! Midgard's two sides of the caches: look-aside buffers for areas before them, and what is known of pages behind them.
 
+use super::events::Part;
 use super::lru::LruSets;
+use super::mmu::Answer;
 use super::ranges::{Range, Says, look_into};
 use ambulator_base::{PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
@@ -30,6 +32,8 @@ pub struct Sides {
     /// The most recently used first.
     areas: Vec<Range>,
     root: u64,
+    /// By page: who asks the second-level buffer.
+    asking: HashMap<u64, Vec<(Part, VirtAddr)>>,
     frames: HashMap<u64, u64>,
     /// By a line of main memory that is read: the line of the caches that it is for.
     reads: HashMap<u64, u64>,
@@ -42,6 +46,7 @@ impl Sides {
             pages: LruSets::new(settings.pages.0, settings.pages.1),
             areas: Vec::new(),
             root: 0,
+            asking: HashMap::new(),
             frames: HashMap::new(),
             reads: HashMap::new(),
         }
@@ -63,12 +68,20 @@ impl Sides {
         self.pages.lookup(page, page).map(|frame| PhysAddr(*frame << 12 | (va.0 & 0xfff)))
     }
 
-    /// The intermediate address that the second-level buffer has, or the table, whose walks cost nothing here.
+    /// A part of an access asks the second-level buffer for an address. Returns whether it is the first to ask for that page:
+    /// others join it.
+    pub fn ask(&mut self, part: Part, va: VirtAddr) -> bool {
+        let asking = self.asking.entry(va.0 >> 12).or_default();
+        asking.push((part, va));
+        asking.len() == 1
+    }
+
+    /// The intermediate addresses of a page's that have been asked for. The second-level buffer has them, or the table, whose
+    /// walks cost nothing here.
     ///
     /// # Panics
-    /// If no area has the address: accesses fault before they are dispatched.
-    pub fn second(&mut self, va: VirtAddr, memory: &PhysicalMemory) -> PhysAddr {
-        let page = va.0 >> 12;
+    /// If no area has the page: accesses fault before they are dispatched.
+    pub fn second(&mut self, page: u64, memory: &PhysicalMemory) -> Vec<Answer> {
         if let Some(place) = self.areas.iter().position(|area| area.has(page)) {
             self.areas[..=place].rotate_right(1);
         } else {
@@ -78,7 +91,8 @@ impl Sides {
         }
         let frame = self.areas[0].frame(page);
         self.pages.insert(page, page, frame);
-        PhysAddr(frame << 12 | (va.0 & 0xfff))
+        let asking = self.asking.remove(&page).unwrap_or_default();
+        asking.into_iter().map(|(part, va)| Answer { part, at: PhysAddr(frame << 12 | (va.0 & 0xfff)) }).collect()
     }
 
     fn descend(&self, page: u64, memory: &PhysicalMemory) -> Range {
