@@ -350,15 +350,13 @@ impl Hierarchy {
 
     /// Before a core asks for a line at `now`: its lines whose pages are not known yet hold their MSHRs.
     pub fn hold_unknown(&mut self, core: usize, now: Cycle) {
-        let mut number = 0;
-        while let Some(map) = &self.shared.intermediate
-            && let Some(missed) = map.missed_by(core, number)
-        {
+        let misses = self.shared.intermediate.as_ref().map_or(0, |map| map.unknown_misses());
+        for number in 0..misses {
+            let missed = self.shared.intermediate.as_ref().and_then(|map| map.missed_by(core, number));
             if let Some((line, until)) = missed {
                 let said = self.shared.llc.arrives(line);
                 self.hold(core, line, said, until.max(now.0 + ASKS_AGAIN));
             }
-            number += 1;
         }
     }
 

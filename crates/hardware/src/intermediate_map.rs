@@ -110,10 +110,15 @@ impl IntermediateMap {
         self.missed.iter_mut().filter(|missed| missed.line == line).for_each(|missed| missed.until = until);
     }
 
-    /// Of the misses whose pages are not known yet, that of a number: its line and before when that is, if it is of `core`.
-    pub fn missed_by(&self, core: usize, number: usize) -> Option<Option<(u64, u64)>> {
-        let missed = self.missed.get(number)?;
-        Some((usize::from(missed.core) == core).then_some((missed.line, missed.until)))
+    /// How many misses have pages that are not known yet.
+    pub fn unknown_misses(&self) -> usize {
+        self.missed.len()
+    }
+
+    /// Of these, that of a number, if it is of `core`: its line, and before when its page is not known.
+    pub fn missed_by(&self, core: usize, number: usize) -> Option<(u64, u64)> {
+        let missed = self.missed.get(number).filter(|missed| usize::from(missed.core) == core)?;
+        Some((missed.line, missed.until))
     }
 
     /// Before when the page of a line is not known, if it has missed and is not known yet.
