@@ -895,7 +895,7 @@ MUTANTS = [
     ),
     Mutant(
         "a-line-whose-page-is-not-known-holds-no-mshr",
-        f"{HARDWARE}/hierarchy.rs",
+        f"{HARDWARE}/hierarchy/behind.rs",
         "self.hold(core, line, said, until.max(now.0 + ASKS_AGAIN));",
         "self.hold(core, line, said, 0);",
         "-p ambulator-simulator --test machines a_line_whose_page",

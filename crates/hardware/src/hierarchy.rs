@@ -7,19 +7,17 @@
 //! traffic between cores: a core that reads a line which another core wrote finds it in its own caches or
 //! below, at the usual latency.
 
+mod behind;
 mod levels;
 mod unawaited;
 
 use crate::cache::{Cache, Class, DIRTY, SPECULATIVE, TABLE};
 use crate::copies::{Copies, CopyId};
-use crate::intermediate_map::{IntermediateMap, Known};
 use crate::main_memory::MainMemory;
 use crate::prefetch::Prefetcher;
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
 use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, NodeCounters, NodesSpec, Served};
-use ambulator_base::{
-    AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, State, VirtAddr,
-};
+use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, State, VirtAddr};
 use levels::{FirstLevel, Request, SecondLevel, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,9 +26,6 @@ use unawaited::{Due, UnderWay};
 /// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
 const LARGE_LLC: u64 = 6 << 20;
-
-/// After so many cycles, who waits for a line whose page is not known yet asks again.
-const ASKS_AGAIN: u64 = 16;
 
 /// The outcome of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, State)]
@@ -312,109 +307,6 @@ impl Hierarchy {
         Cycle(ready)
     }
 
-    /// The same of a line with an intermediate address, whose page may not be known yet: it is asked for again.
-    #[cold]
-    fn arrival_behind(&mut self, core: usize, line: u64, told: u64) -> Cycle {
-        // As far as has been said.
-        let said = self.shared.llc.arrives(line);
-        if let Some(until) = self.shared.intermediate.as_ref().and_then(|map| map.unknown(line)) {
-            let until = until.max(told + ASKS_AGAIN);
-            self.hold(core, line, said, until);
-            return Cycle(until);
-        }
-        let place = self.shared.place_of(line);
-        let ready = self.shared.dram.arrival(place, false, told).max(said);
-        if said > 0 && ready > said {
-            self.delay(core, line, said, ready);
-        }
-        Cycle(ready)
-    }
-
-    /// Whether pages of lines that miss all caches are walked behind them.
-    pub fn walks_behind(&self) -> bool {
-        self.shared.intermediate.is_some()
-    }
-
-    /// As far as is known now, of a line that an access has found before.
-    pub fn found_before(&self, at: PhysAddr, found: Access) -> Access {
-        match self.shared.intermediate {
-            None => found,
-            Some(_) => Access { ready: found.ready.max(Cycle(self.shared.llc.arrives(at.line()))), ..found },
-        }
-    }
-
-    /// Whether the page of a line that has missed all caches is not known yet.
-    pub fn is_unknown(&self, at: PhysAddr) -> bool {
-        self.shared.is_unknown(at.line())
-    }
-
-    /// Before a core asks for a line at `now`: its lines whose pages are not known yet hold their MSHRs.
-    pub fn hold_unknown(&mut self, core: usize, now: Cycle) {
-        let misses = self.shared.intermediate.as_ref().map_or(0, |map| map.unknown_misses());
-        for number in 0..misses {
-            let missed = self.shared.intermediate.as_ref().and_then(|map| map.missed_by(core, number));
-            if let Some((line, until)) = missed {
-                let said = self.shared.llc.arrives(line);
-                self.hold(core, line, said, until.max(now.0 + ASKS_AGAIN));
-            }
-        }
-    }
-
-    /// A line whose page is not known yet is not there, and holds its MSHRs, until it is asked for again at `until`, and for
-    /// longer than a hit of the first level takes.
-    fn hold(&mut self, core: usize, line: u64, said: u64, until: u64) {
-        let until = until + 2 * self.shared.awaits_beyond;
-        if until > said {
-            self.delay(core, line, said, until);
-        }
-    }
-
-    /// The page of the intermediate address `at`, which a load or a store of `va` accesses, is in `frame`. If it misses all
-    /// caches, [`Hierarchy::take_missed`] tells of it, and main memory is read once [`Hierarchy::know`] says that its page
-    /// has been walked.
-    pub fn place_intermediate(&mut self, at: PhysAddr, va: VirtAddr, frame: Pfn, is_store: bool) {
-        if let Some(map) = &mut self.shared.intermediate {
-            map.place(at, va, frame, is_store);
-        }
-    }
-
-    /// The next load or store that has missed all caches and whose page is to be walked: its address, and when that was
-    /// known.
-    pub fn take_missed(&mut self, core: usize) -> Option<(PhysAddr, Cycle)> {
-        let (at, missed) = self.shared.intermediate.as_mut()?.take_missed(core)?;
-        let said = self.shared.llc.arrives(at.line());
-        self.hold(core, at.line(), said, said);
-        Some((at, missed))
-    }
-
-    /// The virtual address of such a load or store, and whether its page has been stored to.
-    pub fn missed(&self, at: PhysAddr) -> (VirtAddr, bool) {
-        self.shared.intermediate.as_ref().map_or((VirtAddr(at.0), false), |map| map.placed(at))
-    }
-
-    /// The page of a line that has missed all caches is said to be known at `until`.
-    pub fn expect(&mut self, at: PhysAddr, until: Cycle) {
-        if let Some(map) = &mut self.shared.intermediate {
-            map.expect(at.line(), until.0);
-        }
-    }
-
-    /// The page of a line that a core has missed in all caches is known at `now`: main memory is read.
-    pub fn know(&mut self, core: usize, at: PhysAddr, now: Cycle) {
-        let line = at.line();
-        let Some(Known { place, socket }) = self.shared.intermediate.as_mut().and_then(|map| map.know(line)) else {
-            return;
-        };
-        let said = self.shared.llc.arrives(line);
-        if self.shared.background {
-            self.shared.advance(now.0);
-        }
-        let ready = self.shared.dram.read(place, false, socket, now.0);
-        if said > 0 {
-            self.delay(core, line, said, ready);
-        }
-    }
-
     /// From now on a core asks for lines of page tables ahead, or no longer: main memory reads them only when it is told to
     /// ([`Hierarchy::send_ahead`]). The core is told the earliest time at which they can be there.
     pub fn ask_ahead(&mut self, ahead: bool) {
@@ -496,14 +388,6 @@ impl Hierarchy {
         self.shared.llc.prefetch_sim_host(line);
     }
 
-    /// From now on addresses from `from` on are intermediate. [`Hierarchy::map_intermediate`] must map the
-    /// page of a line before an access to that line misses all caches.
-    pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
-        self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
-        // A line whose page is not known yet is said to be there sooner than it can.
-        self.shared.awaits_beyond = self.cores.iter().map(|core| core.l1d.cache.latency).max().unwrap_or(0);
-    }
-
     /// Whether any cache on a core's path to memory holds the line, or is waiting for it.
     pub fn holds(&self, core: usize, at: PhysAddr, kind: AccessKind) -> bool {
         let Private { l1i, l1d, second } = &self.cores[core];
@@ -514,22 +398,6 @@ impl Hierarchy {
     /// When a miss that issues at `now` is known to miss every cache: the round trip to the last level.
     pub fn miss_known(&self, now: Cycle) -> Cycle {
         now.after(self.shared.llc.latency)
-    }
-
-    /// Maps the page of the intermediate address `at` to `frame`, which the core's next miss knows at
-    /// `known`.
-    pub fn map_intermediate(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
-        if let Some(map) = &mut self.shared.intermediate {
-            map.map(at, frame, known);
-        }
-    }
-
-    /// Unmaps the intermediate addresses `[start, start + bytes)` and invalidates their lines in all caches.
-    pub fn unmap_intermediate(&mut self, start: PhysAddr, bytes: u64) {
-        let Some(map) = &mut self.shared.intermediate else { return };
-        for page in map.unmap(start, bytes) {
-            self.invalidate(page, FRAME_BYTES);
-        }
     }
 
     /// Cycles for which main memory's buses have carried data so far, summed over channels, and the number of

@@ -140,11 +140,6 @@ impl Mmu {
         self.counters.mmu_cycles += cycles;
     }
 
-    /// When a walker is free for a walk at `now`.
-    pub fn walker_free(&self, now: Cycle) -> Cycle {
-        self.bounded_walker(now)
-    }
-
     /// A TLB shootdown on a machine with a front side: the page walker's caches and the back-side TLB are
     /// indexed by intermediate address, so the whole address space is invalidated there.
     pub fn invalidate_sides(&mut self, what: Invalidation) {

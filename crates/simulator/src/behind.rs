@@ -9,6 +9,7 @@ use crate::error::Stop;
 use crate::hardware::Hardware;
 use crate::machine::Machine;
 use crate::oracle;
+use crate::path::tell_missed;
 use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, State, VirtAddr};
 use ambulator_hardware::{AwaitedWalk, Event, EventKind, Hierarchy, InFlightAccess};
@@ -127,10 +128,7 @@ impl Machine {
         let process = core.process;
         let stores = is_stored_to && self.checker.is_mapped(&self.os, process, va, AccessKind::Store);
         let access = if stores { AccessKind::Store } else { AccessKind::Load };
-        watch::step(|| {
-            let step = Step::new(StepKind::Caches, "caches, by intermediate address", missed, missed);
-            Step { hit: Some(false), ..step.says("all miss: the page is translated after the last level") }
-        });
+        tell_missed(missed, missed);
         if now > missed {
             watch::step(|| Step::new(StepKind::Wait, "page walkers", missed, now).says("all are busy"));
             core.mmu.wait_behind(now.since(missed));

@@ -26,6 +26,12 @@ pub(crate) fn last_byte(record: &Record) -> VirtAddr {
     record.va.offset(u64::from(record.size.max(1)) - 1)
 }
 
+/// Whether a load or a store accesses one page.
+#[inline(always)]
+fn in_one_page(record: &Record) -> bool {
+    (last_byte(record).0 ^ record.va.0) >> 12 == 0
+}
+
 /// Whether a load or a store accesses two lines.
 #[inline(always)]
 pub(crate) fn splits(record: &Record) -> bool {
@@ -211,14 +217,11 @@ impl Machine {
     }
 
     /// Dispatches a load or a store. One that faults is alone in the window: what is older completes before.
-    /// So is each access through an intermediate address space whose page is not walked behind the caches
-    /// ([`Hardware::walks_behind`]), because the caches learn the frame of the next miss only.
     #[inline(always)]
     fn dispatch(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
-        let (access, last) = (data_access(record), last_byte(record));
-        let overlaps = (self.hw.path() != TranslationPath::Intermediate || self.hw.walks_behind())
-            && self.is_mapped(number, record.va, access)
-            && ((last.0 ^ record.va.0) >> 12 == 0 || self.is_mapped(number, last, access));
+        let access = data_access(record);
+        let overlaps = self.is_mapped(number, record.va, access)
+            && (in_one_page(record) || self.is_mapped(number, last_byte(record), access));
         if !overlaps {
             return self.dispatch_alone(number, record);
         }
@@ -370,7 +373,7 @@ impl Machine {
             return self.ask_caches(number, place, asked, flight);
         }
         self.hw.hierarchy.hold_unknown(number, asked);
-        if (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0 {
+        if in_one_page(&flight.record) {
             self.ask_caches(number, place, asked, flight)?;
         } else {
             let (second, ready) = self.second_line(number, flight, asked)?;
@@ -384,8 +387,9 @@ impl Machine {
     #[inline(always)]
     fn ask_caches(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
-        let in_one_page = (last_byte(&flight.record).0 ^ flight.record.va.0) >> 12 == 0;
-        if in_one_page && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration()) {
+        if in_one_page(&flight.record)
+            && !(flight.translation & WALKED != 0 && self.hw.cores[number].mmu.hints_migration())
+        {
             let Hardware { cores, hierarchy, .. } = &mut self.hw;
             let core = &mut cores[number];
             let flight = flight.of_one_page();

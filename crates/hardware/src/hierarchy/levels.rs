@@ -171,7 +171,7 @@ impl Shared {
                 return None;
             }
             if now < u64::MAX && self.is_unknown(by.line) {
-                return Some((now + super::ASKS_AGAIN, leaving));
+                return Some((now + super::behind::ASKS_AGAIN, leaving));
             }
             let at = self.dram.arrival(place, by.is_table, by.told);
             if at > now {

@@ -258,7 +258,7 @@ impl Mmu {
     }
 
     /// When a walk that asks at `now` gets a walker.
-    pub(crate) fn bounded_walker(&self, now: Cycle) -> Cycle {
+    pub fn walker_free(&self, now: Cycle) -> Cycle {
         self.walkers.earliest_start(now).0
     }
 

@@ -22,9 +22,8 @@ impl Translator<'_> {
         now: Cycle,
     ) -> Result<Located, Stop> {
         let (state, now) = self.page_state_when_allowed(number, va, access, now, &mut 0)?;
-        let frame = state.frame().start().offset(va.0 & 0xfff).pfn();
         if access != AccessKind::Fetch && self.hw.walks_behind() {
-            return self.translate_before_caches(number, va, access, frame, now);
+            return self.translate_before_caches(number, va, access, state.frame(), now);
         }
         let before = self.hw.before_recorded(number);
         let located = self.translate_on_both_sides(number, va, access, now)?;
@@ -77,10 +76,7 @@ impl Translator<'_> {
             _ => ready,
         };
         let missed = self.hw.hierarchy.miss_known(asked);
-        watch::step(|| {
-            let step = Step::new(StepKind::Caches, "caches, by intermediate address", ready, missed);
-            Step { hit: Some(false), ..step.says("all miss: the page is translated after the last level") }
-        });
+        tell_missed(ready, missed);
         let back =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.back_side(at, access, missed, port));
         let process = self.hw.cores[number].process;
@@ -95,6 +91,14 @@ impl Translator<'_> {
             Translated::Fault { .. } => Err(self.mismatch(number, va, None, access)),
         }
     }
+}
+
+/// For a watch: an access that asked the caches has missed all of them.
+pub(crate) fn tell_missed(asked: Cycle, missed: Cycle) {
+    watch::step(|| {
+        let step = Step::new(StepKind::Caches, "caches, by intermediate address", asked, missed);
+        Step { hit: Some(false), ..step.says("all miss: the page is translated after the last level") }
+    });
 }
 
 impl Hardware {

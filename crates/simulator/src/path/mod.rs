@@ -5,6 +5,8 @@ mod conventional;
 mod intermediate;
 mod perfect;
 
+pub(crate) use intermediate::tell_missed;
+
 use crate::hardware::Hardware;
 use crate::hosted::Effect;
 use crate::machine::{Located, Phase};
