@@ -14,14 +14,13 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-AMBULATOR = os.environ.get("AMBULATOR", str(TARGET / "release" / "ambulator"))
+sys.path.insert(0, str(HERE.parent))
+from compiled import AMBULATOR, ROOT, capture, run  # noqa: E402
+
 # Cargo's profile in which the kernels are built.
 PROFILE = os.environ.get("PROFILE", "release")
 NAMES = ["instructions", "loads", "stores", "branches"]
@@ -31,35 +30,21 @@ LEVELS = [("-O2", ""), ("-O3", "-O3")]
 LEAST = 0.001
 
 
-def run(*command, may_fail=False, **options):
-    """Runs a command and returns its output; its messages are in the error if it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    if done.returncode != 0 and not may_fail:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    return done
-
-
 def compile_programs(folder):
     for source in sorted(HERE.glob("*.cpp")):
         for level, suffix in LEVELS:
             run("g++", "-std=c++17", level, "-DNDEBUG", "-Wall", "-Wextra", source, "-o", folder / (source.stem + suffix))
 
 
-def capture(folder, command):
-    """Captures the window of a program; returns what it executed for each unit."""
+def compiled(folder, command):
+    """What a compiled program executes for each unit in its window."""
     program, *arguments = command
-    name = folder / ("-".join([program, *(a for a in arguments if "/" not in a)]) + ".amb")
+    trace = folder / ("-".join([program, *(a for a in arguments if "/" not in a)]) + ".amb")
     # GraphBIG's makefiles say -O3.
     program += "-O3" if "linked" in arguments else ""
-    base = [AMBULATOR, "capture", "--no-progress", "--out", name]
-    skipped = run(*base, "--skip", "1000000G", "--", folder / program, "setup", *arguments, may_fail=True)
-    # The set-up ends by itself, before the instructions to skip: the message says after how many.
-    setup = re.search(r"ended after (\d+) instructions", skipped.stdout + skipped.stderr)
-    if not setup:
-        sys.exit(f"{program}: no instruction count in\n{skipped.stdout}{skipped.stderr}")
-    done = run(*base, "--skip", setup[1], "--", folder / program, "total", *arguments)
-    units = int(re.search(r"units (\d+)", done.stdout + done.stderr)[1])
-    info = json.loads(run(AMBULATOR, "trace", "info", "--json", name).stdout)
+    printed = capture(trace, folder / program, arguments, window=["total"])
+    units = int(re.search(r"units (\d+)", printed)[1])
+    info = json.loads(run(AMBULATOR, "trace", "info", "--json", trace).stdout)
     totals = [info["region_instructions"], info["loads"], info["stores"], info["branches"]]
     return [total / units for total in totals]
 
@@ -93,10 +78,10 @@ def main():
     print(f"{'':34}" + "".join(f"{name:>14}" for name in NAMES))
     for (command, unit), ours in kernels(graph, 2 ** (given.scale - 14), given.programs).items():
         print(f"{command}, for each {unit}")
-        compiled = capture(folder, [str(graph) if a == "EDGES" else a for a in command.split()])
-        for title, numbers in [("compiled", compiled), *ours.items()]:
+        reference = compiled(folder, [str(graph) if a == "EDGES" else a for a in command.split()])
+        for title, numbers in [("compiled", reference), *ours.items()]:
             print(f"  {title:32}" + "".join(f"{number:14.4f}" for number in numbers))
-        for name, a, b in zip(NAMES, ours["kernel"], compiled):
+        for name, a, b in zip(NAMES, ours["kernel"], reference):
             if abs(a - b) > 0.1 * b + LEAST:
                 print(f"  {name} of the kernel are {a / b:.2f} of the compiled program's")
                 far = True
