@@ -19,20 +19,9 @@ for file in inc/ptw.h src/ptw.cc inc/ptw_builder.h config.sh Makefile; do
 done
 [[ -e $prefix/include/ambulator_engine.hpp ]] || { echo "build.sh: no libambulator below $prefix: run \`make install PREFIX=$prefix\`" >&2; exit 1; }
 
-mkdir -p "$folder"
-for part in "$checkout"/*; do
-    [[ $(basename "$part") =~ ^(vcpkg|test|docs|config|config.sh)$ ]] || cp -rsf "$part" "$folder/"
-done
-# These write beside themselves, and Python finds that place behind a link.
-rm -rf "$folder/config"
-cp -r "$checkout/config" "$checkout/config.sh" "$folder/"
+"$here/folder.sh" "$checkout" "$folder"
 ln -sf "$here/ptw.h" "$folder/inc/ptw.h"
 ln -sf "$here/ptw.cc" "$folder/src/ptw.cc"
-if [[ -z $(ls -d "$checkout"/vcpkg_installed/*/include 2>/dev/null) ]]; then
-    # The libraries of the system instead of vcpkg's; there CLI11 has headers only.
-    mkdir -p "$folder/vcpkg_installed/system/include" "$folder/vcpkg_installed/system/lib"
-    ar rc "$folder/vcpkg_installed/system/lib/libCLI11.a"
-fi
 cd "$folder"
 ./config.sh "$configuration"
 make CPPFLAGS="-I$prefix/include" LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib" LDLIBS="-lambulator" "$@"

@@ -17,13 +17,12 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from compiled import AMBULATOR, capture, run  # noqa: E402
+from compiled import AMBULATOR, ROOT, capture, run  # noqa: E402
 
 # Instructions before the region, in which every page is touched, and in the region.
 WARMUP = {"gups": 1_200_000, "stream": 7_500_000, "bfs": 3_400_000}
@@ -82,16 +81,11 @@ def configuration(checkout, channels):
 
 
 def build(checkout, folder):
-    """Builds ChampSim for each number of channels, in a copy of the checkout."""
+    """Builds ChampSim for each number of channels, beside the checkout."""
     copy = folder / "champsim"
     if copy.exists():
         return copy / "bin"
-    shutil.copytree(checkout, copy, symlinks=True, ignore=shutil.ignore_patterns(".git", "test", "docs", ".csconfig", "bin"))
-    if not list(copy.glob("vcpkg_installed/*/include")):
-        # The libraries of the system instead of vcpkg's; there CLI11 has headers only.
-        (copy / "vcpkg_installed/system/include").mkdir(parents=True)
-        (copy / "vcpkg_installed/system/lib").mkdir()
-        run("ar", "rc", copy / "vcpkg_installed/system/lib/libCLI11.a")
+    run(ROOT / "integrations/champsim/folder.sh", checkout, copy)
     for channels in CHANNELS:
         file = folder / f"{channels}-channels.json"
         file.write_text(json.dumps(configuration(checkout, channels)))
