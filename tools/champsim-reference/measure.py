@@ -135,7 +135,7 @@ def main():
     arguments.add_argument("checkout", type=pathlib.Path, help="a checkout of ChampSim")
     arguments.add_argument("--keep", type=pathlib.Path, help="folder for ChampSim's build and the traces")
     arguments.add_argument("programs", nargs="*", default=[], help=f"of {', '.join(WARMUP)}; all without")
-    given = arguments.parse_args()
+    given = arguments.parse_intermixed_args()
     if not (given.checkout / "champsim_config.json").exists():
         arguments.error(f"{given.checkout} has no champsim_config.json: it is no checkout of ChampSim")
     if unknown := [name for name in given.programs if name not in WARMUP]:
